@@ -1,0 +1,213 @@
+"""Adjusting for chance: each adjustment is a straight line through two points.
+
+    ratio   0 -> 0,  E -> 1                 1 is chance; keeps the metric's own direction
+    index   E -> 0,  best -> 1              0 is chance, 1 is perfect; larger is better
+    z       E -> 0,  E +- sigma -> 1        standard deviations better than chance
+    chance  E, whatever the value           the chance level itself, a flat line
+
+A line composes (`@`), inverts (`~`, which recovers raw from published adjusted values) and prints.
+`phi` maps z through the normal distribution function onto (0, 1); it is monotone but not a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Literal, get_args
+
+from scipy.special import ndtr
+
+from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.law import Null
+from evenrank.metric import Metric, Statistic, Ties
+from evenrank.tally import Tally
+
+
+@dataclass(frozen=True)
+class Affine:
+    """The line `x -> scale * x + offset`.
+
+    >>> line = Affine.through((3.0, 0.0), (1.0, 1.0))
+    >>> print(line, line(2.0), (~line)(0.5), (line @ ~line)(7.0))
+    -0.5 x + 1.5 0.5 2.0 7.0
+    """
+
+    scale: float
+    offset: float = 0.0
+
+    @classmethod
+    def through(cls, first: tuple[float, float], second: tuple[float, float]) -> Affine:
+        """Draw the line through two points."""
+        (x0, y0), (x1, y1) = first, second
+        if x0 == x1:
+            raise DegenerateError("no line through two points with the same x", got=x0)
+        scale = (y1 - y0) / (x1 - x0)
+        return cls(scale, y0 - scale * x0)
+
+    def __call__(self, x: float) -> float:
+        """Map a value."""
+        return self.scale * x + self.offset
+
+    def __matmul__(self, other: Affine) -> Affine:
+        """Apply `other` first, then this."""
+        return Affine(self.scale * other.scale, self.scale * other.offset + self.offset)
+
+    def __invert__(self) -> Affine:
+        """Undo."""
+        if self.scale == 0:
+            raise DegenerateError("a flat line cannot be inverted", got=self)
+        return Affine(1.0 / self.scale, -self.offset / self.scale)
+
+    def __str__(self) -> str:
+        """Write the formula."""
+        if self.offset == 0:
+            return f"{self.scale:.6g} x"
+        return f"{self.scale:.6g} x {'-' if self.offset < 0 else '+'} {abs(self.offset):.6g}"
+
+
+def ratio(null: Null) -> Affine:
+    """Divide by the expectation."""
+    mean = float(null.mean())
+    if mean == 0:
+        raise DegenerateError(f"the ratio of {null.metric} is undefined: chance gets exactly 0")
+    return Affine(1.0 / mean)
+
+
+def index(null: Null) -> Affine:
+    """Put chance at 0 and the best value at 1."""
+    _refuse_certain(null, "index")
+    return Affine.through((null.mean(), 0.0), (null.best, 1.0))
+
+
+def z(null: Null) -> Affine:
+    """Count standard deviations better than chance."""
+    _refuse_certain(null, "z")
+    better = 1.0 if null.metric.increasing else -1.0
+    mean = null.mean()
+    scale = better / null.std()
+    return Affine(scale, -scale * mean)
+
+
+def chance(null: Null) -> Affine:
+    """Forget the value and give the expectation."""
+    return Affine(0.0, null.mean())
+
+
+def _refuse_certain(null: Null, name: str) -> None:
+    if null.metric.increasing is None:
+        raise NoLawError(
+            f"{null.metric} cannot be adjusted: neither large nor small values are better",
+            do="adjust a metric such as mrr, mr or hits@10",
+        )
+    if float(null.var()) == 0:
+        raise DegenerateError(
+            f"{name}({null.metric}) is undefined: chance always gets {float(null.mean()):.6g}, "
+            "the best value there is",
+            got=f"sizes up to {int(null.sizes.size.max())}",
+            do="rank among more candidates, or choose a smaller k",
+        )
+
+
+AdjustmentName = Literal["chance", "ratio", "index", "z", "phi"]
+LINES: dict[str, Callable[[Null], Affine]] = {
+    "chance": chance,
+    "ratio": ratio,
+    "index": index,
+    "z": z,
+}
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """A metric adjusted for chance; evaluates, prints and compares like a metric.
+
+    >>> from evenrank.metric import MRR
+    >>> same = Tally.of(better=[0] * 9, equal=[4] * 9, candidates=[5] * 9)  # all candidates tie
+    >>> print(Adjusted("index", MRR), round(Adjusted("index", MRR)(same), 12))
+    index(mrr) 0.0
+    """
+
+    adjustment: AdjustmentName
+    metric: Metric | Statistic
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be adjusted."""
+        if self.adjustment not in get_args(AdjustmentName):
+            raise InputError(
+                "unknown adjustment",
+                got=repr(self.adjustment),
+                allowed=", ".join(get_args(AdjustmentName)),
+            )
+        if not isinstance(self.metric, Metric | Statistic):
+            raise InputError(
+                f"{self.metric} is adjusted already", do="adjust a plain metric such as mrr"
+            )
+        if self.metric.increasing is None:
+            raise NoLawError(
+                f"{self.metric} cannot be adjusted: neither large nor small values are better",
+                do="adjust a metric such as mrr, mr or hits@10",
+            )
+
+    @property
+    def increasing(self) -> bool:
+        """Whether larger is better."""
+        return self.adjustment in ("index", "z", "phi") or bool(self.metric.increasing)
+
+    @property
+    def best(self) -> float | None:
+        """The value when every rank is 1; None where that depends on the sizes."""
+        return 1.0 if self.adjustment == "index" else None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and largest value over all ranks and sizes (the limit included)."""
+        return {
+            "chance": self.metric.range,
+            "ratio": (0.0, inf),
+            "index": (-inf, 1.0),
+            "z": (-inf, inf),
+            "phi": (0.0, 1.0),
+        }[self.adjustment]
+
+    @property
+    def formula(self) -> str:
+        """The formula in plain text."""
+        m = str(self.metric)
+        sign = "" if self.metric.increasing else "-"
+        return {
+            "chance": f"E[{m}]",
+            "ratio": f"{m} / E[{m}]",
+            "index": f"({m} - E[{m}]) / ({self.metric.best:g} - E[{m}])",
+            "z": f"{sign}({m} - E[{m}]) / sigma[{m}]",
+            "phi": f"Phi({sign}({m} - E[{m}]) / sigma[{m}])",
+        }[self.adjustment]
+
+    @property
+    def reference(self) -> str:
+        """Where it comes from."""
+        if str(self.metric) == "mr" and self.adjustment in ("ratio", "index"):
+            return "Berrendorf et al. 2020 (Ambiguity of Rank-Based Evaluation)"
+        return "Hoyt et al. 2022 (Unified Framework for Rank-based Evaluation Metrics)"
+
+    def map(self, null: Null) -> Callable[[float], float]:
+        """Give the map from raw to adjusted values under a chance law."""
+        if self.adjustment != "phi":
+            return LINES[self.adjustment](null)
+        line = z(null)
+        return lambda x: float(ndtr(line(x)))
+
+    def __call__(self, tally: Tally, ties: Ties = "expected", null: Null | None = None) -> float:
+        """Evaluate on what was ranked; `null` spares computing the chance law again."""
+        return self.map(null or Null(self.metric, tally.sizes))(self.metric(tally, ties))
+
+    def __str__(self) -> str:
+        """Write it as the grammar reads it."""
+        return f"{self.adjustment}({self.metric})"
+
+    def __repr__(self) -> str:
+        """Print as it is written."""
+        return f"Adjusted({str(self)!r})"
+
+
+Expression = Metric | Statistic | Adjusted

@@ -1,0 +1,105 @@
+"""Checks and codes for columns: what may be in them, and which rows are alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank.errors import InputError
+from evenrank.sums import Floats, Ints
+
+COUNTS = ("better", "equal", "candidates")
+LARGEST = 10**9
+
+
+def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
+    """Raise an error that names the first bad row."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(what, got=f"{values[row]} in row {row}")
+
+
+def integers(name: str, values: ArrayLike, least: int) -> Ints:
+    """Give a column of whole numbers between `least` and the largest count."""
+    array = np.atleast_1d(np.asarray(values))
+    if array.ndim != 1 or (array.dtype.kind not in "iuf" and array.size):
+        raise InputError(
+            f"{name} must be a column of whole numbers", got=f"shape {array.shape} of {array.dtype}"
+        )
+    if array.dtype.kind == "f":
+        refuse(~np.isfinite(array) | (array != np.floor(array)), array, f"{name} must be whole")
+    refuse(array < least, array, f"{name} must be at least {least}")
+    refuse(array > LARGEST, array, f"{name} must be at most {LARGEST:,}")
+    return array.astype(np.int64, copy=False)
+
+
+def repeat(name: str, column: Ints, rows: int) -> Ints:
+    """Repeat a single number; refuse any other length than `rows`."""
+    if len(column) == 1 and rows != 1:
+        return np.broadcast_to(column, rows)
+    if len(column) != rows:
+        raise InputError("columns differ in length", got=f"{rows} rows, but {len(column)} in {name}")
+    return column
+
+
+def weights(values: ArrayLike, rows: int) -> Floats:
+    """Give a column of weights."""
+    weight = np.atleast_1d(np.asarray(values))
+    if weight.dtype.kind not in "iuf":
+        raise InputError("weights must be numbers", got=f"type {weight.dtype}")
+    weight = weight.astype(float)
+    if len(weight) != rows:
+        raise InputError("columns differ in length", got=f"{rows} rows, but {len(weight)} in weight")
+    if rows:
+        check_weights(weight)
+    return weight
+
+
+def check_weights(weight: Floats) -> None:
+    """Refuse weights that cannot be normalised."""
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
+        raise InputError("weights must be finite and not negative", got=float(bad))
+    if not (weight > 0).any():
+        raise InputError("at least one weight must be positive", got="only zeros")
+
+
+def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
+    """Give a column that names things."""
+    column = np.asarray(values)
+    if column.dtype.kind == "U":
+        column = column.astype(object)  # object strings index and compare by reference
+    if name in (*COUNTS, "weight"):
+        raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
+    if column.ndim == 0:
+        column = np.broadcast_to(column, rows)
+    if column.shape != (rows,):
+        raise InputError("columns differ in length", got=f"{rows} rows, but {column.shape} in {name}")
+    return column
+
+
+def encode(columns: list[NDArray[Any]]) -> tuple[Ints, list[NDArray[Any]]]:
+    """Number the distinct rows of some columns in sorted order; give the numbers and the rows."""
+    codes: list[Ints] = []
+    distinct: list[NDArray[Any]] = []
+    for column in columns:
+        if column.dtype.kind == "O":  # a dictionary beats sorting strings five to one
+            names = sorted(dict.fromkeys(column.tolist()), key=lambda v: (str(type(v)), v))
+            place = {name: i for i, name in enumerate(names)}
+            codes.append(np.array([place[v] for v in column.tolist()], dtype=np.int64))
+            distinct.append(np.array(names, dtype=object))
+        else:
+            values, code = np.unique(column, return_inverse=True)
+            codes.append(code)
+            distinct.append(values)
+    joint = codes[0]
+    for code, values in zip(codes[1:], distinct[1:], strict=True):
+        joint = joint * len(values) + code
+    present, numbers = np.unique(joint, return_inverse=True)
+    rows = []
+    for values in reversed(distinct):
+        present, digit = np.divmod(present, len(values))
+        rows.append(values[digit])
+    return numbers, rows[::-1]

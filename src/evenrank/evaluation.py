@@ -1,0 +1,358 @@
+"""Evaluations: metric values with the protocol that made them, and how they are shown."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, isnan
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenrank.adjusted import Adjusted, AdjustmentName, Expression
+from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.grammar import parse, parse_metric
+from evenrank.law import Null, SizesLike, read_sizes
+from evenrank.metric import Metric, Statistic, Ties, check_ties
+from evenrank.sums import Floats
+from evenrank.table import Table, figure
+from evenrank.tally import Tally
+
+DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
+DEFAULT_WIDE = [
+    "count",
+    "mrr",
+    "hits@1",
+    "hits@10",
+    "mr",
+    "index(mrr)",
+    "index(hits@10)",
+    "index(mr)",
+    "z(mrr)",
+]
+FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Values of some metrics for one or more groups of ranks; prints as a table.
+
+    Index it with a metric: `result["index(mrr)"]` is a float, or an array with one value per group.
+    """
+
+    expressions: tuple[Expression, ...]
+    values: Floats
+    labels: tuple[tuple[str, ...], ...] = ((),)
+    label_names: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    tie_rates: tuple[float, ...] = ()
+    optimistic: Floats | None = None
+    pessimistic: Floats | None = None
+    protocol: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, metric: str | Expression) -> Any:
+        """Give the value (or one per group) of a metric that was evaluated."""
+        expression = parse(metric)
+        if expression not in self.expressions:
+            raise InputError(
+                f"{expression} was not evaluated",
+                allowed=", ".join(map(str, self.expressions)),
+                do="ask evaluate() for it",
+            )
+        column = self.values[:, self.expressions.index(expression)]
+        return float(column[0]) if self._single else column
+
+    @property
+    def _single(self) -> bool:
+        return len(self.values) == 1 and not self.label_names
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight characters that differ when the protocol differs."""
+        text = json.dumps(dict(sorted(self.protocol.items())), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def flat(self) -> dict[str, float]:
+        """Give name and value of every metric, for trackers and logs (one group only)."""
+        if len(self.values) != 1:
+            raise InputError("flat() is for one group", got=f"{len(self.values)} groups")
+        return {str(e): float(v) for e, v in zip(self.expressions, self.values[0], strict=True)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Give one dictionary per group: labels, count, tie rate and every value."""
+        out = []
+        for i, label in enumerate(self.labels):
+            row: dict[str, Any] = dict(zip(self.label_names, label, strict=True))
+            if self.counts:
+                row |= {"count": self.counts[i], "tie_rate": self.tie_rates[i]}
+            row |= {str(e): float(v) for e, v in zip(self.expressions, self.values[i], strict=True)}
+            out.append(row)
+        return out
+
+    def json(self) -> str:
+        """Write everything, protocol included, as JSON (undefined values as null)."""
+        rows = []
+        for i, label in enumerate(self.labels):
+            row: dict[str, Any] = dict(zip(self.label_names, label, strict=True))
+            if self.counts:
+                row |= {"count": self.counts[i], "tie_rate": self.tie_rates[i]}
+            for name in ("values", "optimistic", "pessimistic"):
+                values = getattr(self, name)
+                if values is not None:
+                    pairs = zip(self.expressions, values[i].tolist(), strict=True)
+                    row[name] = {str(e): v if isfinite(v) else None for e, v in pairs}
+            rows.append(row)
+        content = {
+            "protocol": dict(self.protocol),
+            "fingerprint": self.fingerprint,
+            "rows": rows,
+            "notes": list(self.notes),
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False)
+
+    def csv(self) -> str:
+        """Write the values, in full precision, as CSV."""
+        text = io.StringIO()
+        rows = self.rows()
+        writer = csv.DictWriter(text, rows[0].keys() if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(
+            {k: "" if isinstance(v, float) and isnan(v) else v for k, v in row.items()} for row in rows
+        )
+        return text.getvalue().rstrip("\n")
+
+    def table(self) -> Table:
+        """Lay it out: one group as metrics by forms, several groups as groups by metrics."""
+        return self._tall() if self._single else self._wide()
+
+    def text(self) -> str:
+        """Write a table for the terminal."""
+        return self.table().text()
+
+    def markdown(self) -> str:
+        """Write a table for a README."""
+        return self.table().markdown()
+
+    def latex(self) -> str:
+        """Write a table for a paper (booktabs)."""
+        return self.table().latex()
+
+    __str__ = text
+
+    def __repr__(self) -> str:
+        """Show the table: the point of an evaluation is to be read."""
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def _tall(self) -> Table:
+        cells = dict(zip(self.expressions, self.values[0], strict=True))
+        bases = list(dict.fromkeys(_base(e) for e in self.expressions))
+        forms = [f for f in FORMS if any(isinstance(e, Adjusted) and e.adjustment == f for e in cells)]
+        plain = any(not isinstance(e, Adjusted) for e in cells)
+        banded = plain and self.optimistic is not None and self.pessimistic is not None
+        header = ["metric", *(["value"] if plain else []), *forms]
+        rows = []
+        for base in bases:
+            row = [f"{base} {_arrow(base)}".rstrip()]
+            if plain:
+                row.append(_cell(base, cells[base]) if base in cells else "")
+            for form in forms:
+                adjusted = next(
+                    (
+                        e
+                        for e in cells
+                        if isinstance(e, Adjusted) and (e.adjustment, e.metric) == (form, base)
+                    ),
+                    None,
+                )
+                row.append(_cell(adjusted, cells[adjusted]) if adjusted else "")
+            if banded:
+                assert self.optimistic is not None
+                assert self.pessimistic is not None
+                at = self.expressions.index(base) if base in cells else None
+                row += [
+                    "" if at is None else figure(float(band[0, at]))
+                    for band in (self.optimistic, self.pessimistic)
+                ]
+            rows.append(row)
+        if banded:
+            header += ["optimistic", "pessimistic"]
+        return Table(header, rows, self._footer())
+
+    def _wide(self) -> Table:
+        header = [*self.label_names, *(f"{e} {_arrow(e)}".rstrip() for e in self.expressions)]
+        rows = [
+            [
+                *label,
+                *(_cell(e, v) for e, v in zip(self.expressions, values, strict=True)),
+            ]
+            for label, values in zip(self.labels, self.values, strict=True)
+        ]
+        return Table(header, rows, self._footer(), labels=len(self.label_names))
+
+    def _footer(self) -> list[str]:
+        lines = list(self.notes)
+        if self.counts:
+            total = sum(self.counts)
+            tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
+            lines.append(f"{total:,} targets, {tied:.1%} tied")
+        facts = "; ".join(f"{k}: {v}" for k, v in self.protocol.items())
+        lines.append(f"{facts} [{self.fingerprint}]" if facts else f"[{self.fingerprint}]")
+        return lines
+
+
+def _base(expression: Expression) -> Metric | Statistic:
+    return expression.metric if isinstance(expression, Adjusted) else expression
+
+
+def _arrow(expression: Expression) -> str:
+    increasing = expression.increasing
+    return "" if increasing is None else "↑" if increasing else "↓"
+
+
+def _cell(expression: Expression, value: float) -> str:
+    if expression == Statistic("count"):
+        return f"{value:,.0f}"
+    signed = isinstance(expression, Adjusted) and expression.adjustment == "z" and value > 0
+    return f"+{figure(value)}" if signed else figure(value)
+
+
+def default_expressions(*, wide: bool) -> list[Expression]:
+    """The metrics evaluated when none are named."""
+    if wide:
+        return [parse(name) for name in DEFAULT_WIDE]
+    bases = [parse_metric(name) for name in DEFAULT]
+    return [*bases, *(Adjusted(form, m) for form in ("chance", "index", "z") for m in bases)]
+
+
+def evaluate(
+    tallies: Sequence[Tally],
+    metrics: Iterable[str | Expression] = (),
+    *,
+    ties: Ties = "expected",
+    labels: Sequence[tuple[str, ...]] = ((),),
+    label_names: tuple[str, ...] = (),
+    protocol: Mapping[str, str] | None = None,
+) -> Evaluation:
+    """Evaluate metrics on tallies, one row each.
+
+    What is undefined for a group (or in the default table) becomes NaN with a note; a metric asked
+    for by name that is undefined for a single group is an error.
+    """
+    check_ties(ties)
+    wanted = [parse(m) for m in metrics]
+    strict = bool(wanted) and len(tallies) == 1
+    wanted = list(dict.fromkeys(wanted)) or default_expressions(wide=bool(label_names))
+    values = np.full((3, len(tallies), len(wanted)), np.nan)
+    tied = any(tally.tie_rate > 0 for tally in tallies)
+    rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
+    failures: dict[str, list[int]] = {}
+    for row, tally in enumerate(tallies):
+        nulls: dict[Metric | Statistic, Null] = {}
+        for column, expression in enumerate(wanted):
+            for layer, rule in enumerate(rules):
+                try:
+                    values[layer, row, column] = _value(expression, tally, rule, nulls)
+                except (DegenerateError, NoLawError) as error:
+                    if strict:
+                        raise
+                    if not layer:
+                        failures.setdefault(str(error), []).append(row)
+    notes = [
+        f"– {what}" + (f" ({len(rows)} groups)" if len(tallies) > 1 else "")
+        for what, rows in failures.items()
+    ]
+    return Evaluation(
+        tuple(wanted),
+        values[0],
+        tuple(labels),
+        label_names,
+        tuple(tally.count for tally in tallies),
+        tuple(tally.tie_rate for tally in tallies),
+        values[1] if tied else None,
+        values[2] if tied else None,
+        {**(protocol or {}), "ties": ties},
+        tuple(notes),
+    )
+
+
+def _value(
+    expression: Expression, tally: Tally, ties: Ties, nulls: dict[Metric | Statistic, Null]
+) -> float:
+    if not isinstance(expression, Adjusted):
+        return expression(tally, ties)
+    metric = expression.metric
+    if metric not in nulls:
+        nulls[metric] = Null(metric, tally.sizes)
+    return expression(tally, ties, nulls[metric])
+
+
+def adjust(
+    values: Mapping[str, float],
+    sizes: SizesLike,
+    *,
+    counts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> Evaluation:
+    """Say what published numbers mean against chance, given the candidate counts behind them.
+
+    Adjusted values are taken back to the raw ones first.
+
+    >>> print(adjust({"mrr": 0.35, "index(hits@10)": 0.5}, sizes={14_541: 40_932}))
+    metric      value    chance  ratio   index       z    phi
+    ---------  ------  --------  -----  ------  ------  -----
+    mrr ↑      0.3500  6.99e-04  500.8  0.3495  +6,659  1.000
+    hits@10 ↑  0.5003  6.88e-04  727.6  0.5000  +3,856  1.000
+    tasks: 40,932; sizes: 14,541 [77342fb5]
+    """
+    if not values:
+        raise InputError("nothing to adjust", do='give values such as {"mrr": 0.35}')
+    histogram = read_sizes(sizes, counts, weights)
+    expressions: list[Expression] = []
+    row: list[float] = []
+    for name, given in values.items():
+        expression = parse(name)
+        metric = _base(expression)
+        law = Null(metric, histogram)
+        if isinstance(expression, Adjusted):
+            line = expression.map(law)
+            if not hasattr(line, "__invert__"):
+                raise InputError(f"{expression} cannot be taken back to {metric}", do="use z instead")
+            raw = (~line)(float(given))
+        else:
+            raw = float(given)
+        _check_possible(metric, raw, f"{expression}={given:g}")
+        expressions.append(metric)
+        row.append(raw)
+        for form in FORMS:
+            expressions.append(Adjusted(form, metric))
+            row.append(Adjusted(form, metric).map(law)(raw))
+    return Evaluation(
+        tuple(expressions),
+        np.array([row]),
+        protocol={"tasks": f"{histogram.total:,}", "sizes": _span(histogram["candidates"])},
+    )
+
+
+def _span(sizes: Floats) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _check_possible(metric: Metric | Statistic, raw: float, given: str) -> None:
+    low, high = metric.range
+    slack = 1e-9 * max(1.0, abs(raw))
+    if not (isfinite(raw) and low - slack <= raw <= high + slack):
+        raise InputError(
+            f"impossible value of {metric}",
+            got=given if given == f"{metric}={raw:g}" else f"{given}, which is {metric}={raw:g}",
+            allowed=f"{low:g} to {high:g}",
+        )

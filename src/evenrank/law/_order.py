@@ -1,0 +1,395 @@
+"""Exact law of order statistics of the ranks: minimum, maximum, median, any quantile.
+
+`C_x = #{i : r_i <= x}` is a sum of independent Bernoulli(min(1, x/N_i)), a Poisson-binomial, and
+`r_(m) <= x` iff `C_x >= m`. A quantile as numpy defines it is `V = (1-g) A + g B` with neighbours
+`A = r_(m)`, `B = r_(m+1)`; their joint law is
+
+    G(x, y) = P(A <= x, B > y) = [z^m] prod_i (pi_i(x) z + 1 - pi_i(y)),    x <= y.
+
+Summing by parts twice, for any function eta and `h(x, y) = eta((1-g) x + g y)`,
+
+    E eta(A) = eta(b) + sum_x ([x >= b] - P(A <= x)) (eta(x+1) - eta(x))             (any b)
+    E eta(V) = E eta(A) + sum_y G(y, y) D(y, y) - sum_{x < y} G(x, y) (D(x+1, y) - D(x, y)),
+
+with `D(x, y) = h(x, y+1) - h(x, y)`. Every summand is smooth in x between sizes, so a wide band of x
+costs a few hundred evaluations, and outside a band of some ten standard deviations nothing is left.
+
+Coefficients come from the discrete Fourier transform on a window around the mean; only frequencies
+where the characteristic function is above 1e-20 count, about forty. Far tails are reached by tilting
+the probabilities until the coefficient asked for is a central one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, expm1, floor, inf, log, log1p, pi, sqrt
+
+import numpy as np
+
+from evenrank.errors import NoLawError
+from evenrank.law._sum import CHUNK, Sizes
+from evenrank.sums import Floats, Function, Ints, Rule
+
+CERTAIN = 60.0  # exponent of what is treated as impossible: e^-60 ~ 1e-26
+CHEBYSHEV = 20
+NEGLIGIBLE_GAP = 40.0
+MANY = 1000  # tasks from which the neighbours' gap hardly matters
+MOST_WORK = 1e8  # (x, y) pairs times groups times frequencies: a few seconds
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Independent trials in groups: `count` of them succeed with probability `min(1, x * rate)`."""
+
+    rate: Floats
+    count: Floats
+    n: int
+
+    @classmethod
+    def of(cls, sizes: Sizes) -> Trials:
+        """One trial per task; the rate is one over its size."""
+        distinct, index = np.unique(sizes.size, return_inverse=True)
+        count = np.bincount(index, weights=sizes.count).astype(float)
+        return cls(1.0 / distinct, count, sizes.n)
+
+    def at(self, x: Floats) -> Floats:
+        """Success probabilities by row of x and group."""
+        return np.minimum(1.0, np.multiply.outer(x, self.rate))
+
+    def merged(self, smallest: float) -> Trials:
+        """Merge the groups that always succeed from `smallest` on."""
+        sure = self.rate * smallest >= 1.0
+        if not sure.any():
+            return self
+        return Trials(
+            np.concatenate([self.rate[~sure], [2.0 / smallest]]),
+            np.concatenate([self.count[~sure], [self.count[sure].sum()]]),
+            self.n,
+        )
+
+    def compressed(self, largest: float) -> Trials:
+        """Replace the many groups that never saturate up to `largest` by a few that act the same.
+
+        Sums of `c_u phi(rate_u)` over groups enter only through functions phi that are analytic far
+        beyond the range of rates (for low frequencies), so interpolating phi at Chebyshev nodes and
+        pushing the weights onto the nodes loses nothing.
+        """
+        free = self.rate * largest < 1.0
+        if free.sum() <= 2 * CHEBYSHEV:
+            return self
+        rate, count = self.rate[free], self.count[free]
+        angle = (np.arange(CHEBYSHEV) + 0.5) * pi / CHEBYSHEV
+        middle, half = (rate.max() + rate.min()) / 2.0, (rate.max() - rate.min()) / 2.0
+        k = np.arange(CHEBYSHEV)
+        # sum_u c_u phi(rate_u) with phi interpolated: T_k moments of the rates, then back to nodes
+        moments = np.cos(np.multiply.outer(k, np.arccos(np.clip((rate - middle) / half, -1, 1)))) @ count
+        moments[1:] *= 2.0
+        weights = np.cos(np.multiply.outer(angle, k)) @ moments / CHEBYSHEV
+        return Trials(
+            np.concatenate([middle + half * np.cos(angle), self.rate[~free]]),
+            np.concatenate([weights, self.count[~free]]),
+            self.n,
+        )
+
+
+def _tilted(p: Floats, count: Floats, goal: Floats) -> Floats:
+    """Find theta per row so that the tilted mean is the goal."""
+    low, high = np.full(len(p), -800.0), np.full(len(p), 800.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        odds = np.log(p) - np.log1p(-p)
+        for _ in range(64):
+            theta = (low + high) / 2.0
+            mean = (count / (1.0 + np.exp(-(odds + theta[:, None])))).sum(axis=1)
+            low, high = np.where(mean < goal, theta, low), np.where(mean < goal, high, theta)
+    return np.asarray((low + high) / 2.0)
+
+
+def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Floats:
+    """Log P(C = m), or log P(C >= m) with `tail`, for rows of success probabilities p."""
+    n = round(float(count.sum()))
+    rows = len(p)
+    if m > n or (m < 0 and not tail):
+        return np.full(rows, -inf)
+    if m <= 0 and tail:
+        return np.zeros(rows)
+    with np.errstate(divide="ignore"):
+        if m == n:
+            return np.asarray((np.log(p) * count).sum(axis=1))
+        if m <= 1:
+            none = (np.log1p(-p) * count).sum(axis=1)
+            if m == 0:
+                return np.asarray(none)
+            if tail:
+                return np.asarray(np.log(-np.expm1(none)))
+    sure, possible = (count * (p >= 1.0)).sum(axis=1), (count * (p > 0.0)).sum(axis=1)
+    theta, scale = np.zeros(rows), np.zeros(rows)
+    if tilt:
+        above = (count * p).sum(axis=1) < m if tail else np.ones(rows, dtype=bool)
+        theta = np.where(above, _tilted(p, count, np.clip(m, sure + 0.5, possible - 0.5)), 0.0)
+        # log E e^(theta (C - m)) and the tilted probabilities, both safe for any theta
+        grow = np.exp(-np.abs(theta))[:, None]
+        up = theta[:, None] > 0
+        total = np.where(up, p + (1.0 - p) * grow, 1.0 - p + p * grow)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = (count * np.log(total)).sum(axis=1)
+            scale += np.where(theta > 0, theta * n, 0.0) - theta * m
+            p = np.where(total > 0, np.where(up, p, p * grow) / total, 0.0)
+    mean = (count * p).sum(axis=1)
+    variance = np.maximum((count * p * (1.0 - p)).sum(axis=1), 0.0)
+    reach = 13.0 * sqrt(float(variance.max())) + 40.0
+    window = min(2 * ceil(reach) + 1, n + 1 + n % 2)  # odd, so that no frequency is its own mirror
+    start = np.clip(np.floor(mean - window / 2.0), 0, max(0, n + 1 - window))
+    least = float(variance.min())
+    most = pi if least < 25.0 else float(np.arccos(max(-1.0, 1.0 - 46.0 / least)))
+    omega = 2.0 * pi / window * np.arange(1, min((window - 1) // 2, ceil(most * window / (2 * pi))) + 1)
+    total = np.zeros(rows)
+    step = max(1, CHUNK // max(1, p.size))
+    for first in range(0, len(omega), step):
+        w = omega[first : first + step]
+        half = np.sin(w / 2.0) ** 2
+        with np.errstate(divide="ignore"):
+            size = 0.5 * np.log1p(np.maximum(-4.0 * (p * (1.0 - p))[..., None] * half, -1.0))
+        turn = np.arctan2(p[..., None] * np.sin(w), 1.0 - 2.0 * p[..., None] * half)
+        log_size = np.einsum("bdf,d->bf", size, count)
+        phase = np.einsum("bdf,d->bf", turn - p[..., None] * w, count) + (mean - m)[:, None] * w
+        value = np.exp(log_size + 1j * phase)
+        if tail:
+            ratio = np.exp(-(theta[:, None] + 1j * w))
+            terms = np.maximum(start + window - m, 0.0)[:, None]
+            value = value * (1.0 - ratio**terms) / (1.0 - ratio)
+        total += 2.0 * value.real.sum(axis=1)
+    flat = np.ones(rows)
+    if tail:
+        terms = np.maximum(start + window - m, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            flat = np.where(theta > 0, np.expm1(-theta * terms) / np.expm1(-theta), terms)
+    mass = (flat + total) / window
+    never, always = m > possible + 0.5, m < sure - 0.5  # half: compressed counts are not whole
+    if tail:
+        never |= m >= start + window
+        always = m <= sure + 0.5 if tilt else (m <= sure + 0.5) | (m <= start)
+    else:
+        never |= always | (m < start) | (m >= start + window)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.clip(mass, 0.0, None if tilt else 1.0)) + scale
+    return np.where(never, -inf, np.where(always, 0.0, logs) if tail else logs)
+
+
+class OrderLaw:
+    """The law of `V = (1-g) r_(m) + g r_(m+1)` for independent uniform ranks."""
+
+    def __init__(self, sizes: Sizes, m: int, g: float = 0.0) -> None:
+        """Find the band of x outside of which nothing happens."""
+        self.trials, self.m, self.g = Trials.of(sizes), m, g
+        self.largest = int(sizes.size.max())
+        self.low = max(1, self._edge(lambda x: self._surely_below(x, m)))
+        self.high = self._edge(lambda x: not self._surely_above(x, m + (g > 0))) + 1
+        self.gap = max(1, self._gap()) if g > 0 else 0
+        self._middle = max(self.low, self._edge(lambda x: self._mean_variance(x)[0] < m))
+        self.few = self.trials.merged(self.low - 0.5)
+        if self._spread(self.low) > 20.0 and self._spread(self.high) > 20.0:
+            self.few = self.few.compressed(float(self.high + self.gap))
+
+    def _edge(self, holds: Callable[[int], bool]) -> int:
+        """Largest x in [0, largest] for which a monotone condition still holds."""
+        low, high = 0, self.largest
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if holds(middle) else (low, middle - 1)
+        return low
+
+    def _mean_variance(self, x: float) -> tuple[float, float]:
+        p = self.trials.at(np.array([float(x)]))[0]
+        return float(p @ self.trials.count), float((p * (1.0 - p)) @ self.trials.count)
+
+    def _spread(self, x: float) -> float:
+        return sqrt(self._mean_variance(x)[1])
+
+    def _surely_below(self, x: int, m: int) -> bool:
+        """P(C_x >= m) is negligible (Bernstein)."""
+        mean, variance = self._mean_variance(x)
+        t = m - mean
+        return t > 0 and t * t > 2.0 * CERTAIN * (variance + t / 3.0)
+
+    def _surely_above(self, x: int, m: int) -> bool:
+        """P(C_x < m) is negligible (Bernstein)."""
+        mean, variance = self._mean_variance(x)
+        t = mean - m
+        return t > 0 and t * t > 2.0 * CERTAIN * (variance + t / 3.0)
+
+    def _gap(self) -> int:
+        """Largest y - x that matters: P(no rank in (x, y]) at the band's upper end, where it is most."""
+        start = self.high
+        p = self.trials.at(np.array([float(start)]))
+
+        def likely(gap: int) -> bool:
+            with np.errstate(divide="ignore"):
+                empty = np.log1p(p - self.trials.at(np.array([float(start + gap)])))
+            return float((empty * self.trials.count).sum()) > -NEGLIGIBLE_GAP
+
+        return self._edge(likely)
+
+    def at_most(self, x: Floats) -> Floats:
+        """P(r_(m) <= x)."""
+        out = np.empty(len(x))
+        for part in self._chunks(len(x)):
+            p = self.few.at(x[part])
+            out[part] = np.exp(log_count(p, self.few.count, self.m, tail=True, tilt=False))
+        return out
+
+    def _chunks(self, length: int) -> list[slice]:
+        step = max(1, CHUNK // (64 * len(self.few.rate)))
+        return [slice(i, i + step) for i in range(0, length, step)]
+
+    def joint(self, x: Floats, y: Floats, *, tilt: bool = False) -> Floats:
+        """Log P(r_(m) <= x, r_(m+1) > y)."""
+        out = np.empty(len(x))
+        trials = self.trials if tilt else self.few
+        for part in self._chunks(len(x)):
+            below, over = trials.at(x[part]), 1.0 - trials.at(y[part])
+            total = below + over
+            with np.errstate(divide="ignore", invalid="ignore"):
+                none_between = (np.log(total) * trials.count).sum(axis=1)
+                p = np.where(total > 0, below / total, 0.0)
+            out[part] = none_between + log_count(p, trials.count, self.m, tail=False, tilt=tilt)
+        return out
+
+    def _rows(self) -> tuple[Ints, Ints]:
+        """The band of x, broken where a size saturates (there the law has a kink)."""
+        sizes = np.rint(1.0 / self.trials.rate).astype(np.int64)
+        inside = sizes[(sizes > self.low) & (sizes < self.high)]
+        edges = np.concatenate([[self.low], np.sort(inside), [self.high]])
+        return edges[:-1], edges[1:] - 1
+
+    def moments(self, eta: Function) -> tuple[float, float]:
+        """Mean and variance of eta(V) for a monotone eta."""
+        # summing outwards from the middle: every term is as small as what it adds
+        middle = self._middle
+        edges = np.unique(np.concatenate([[self.low, middle], self._kinks(), [self.high]]))
+        ends = eta(np.array([self.low, self.high], dtype=float))
+        size = float(np.abs(np.diff(ends))[0]) or 1.0
+        rule = Rule(
+            edges[:-1],
+            edges[1:] - 1,
+            lambda x: self.at_most(x) + eta(np.maximum(x, 1.0)) / size,
+            tolerance=1e-14,
+            floor=1.0,
+        )
+        x = rule.points
+        weight = self.at_most(x)
+        weight = np.where(x > middle - 0.5, 1.0 - weight, -weight)
+        pairs = self._pairs() if self.g else None
+
+        def expect(h: Function) -> float:
+            total = float(h(np.array([float(middle)]))[0])
+            total += float(rule.sum(weight * (h(x + 1.0) - h(x))).sum())
+            return total + (pairs(h) if pairs else 0.0)
+
+        center = float(eta(np.array([float(middle)]))[0])
+        mean = center + expect(lambda x: eta(x) - center)
+        return mean, expect(lambda x: (eta(x) - mean) ** 2)
+
+    def _kinks(self) -> Ints:
+        """Sizes inside the band: the law of C_x has a kink where a size saturates."""
+        sizes = np.sort(np.rint(1.0 / self.trials.rate).astype(np.int64))
+        return sizes[(sizes > self.low) & (sizes < self.high)]
+
+    def _pairs(self) -> Callable[[Function], float]:
+        """Prepare what the gap between the two neighbours adds to E eta(A)."""
+        g = self.g
+        line, sum_line = self._line()
+        diagonal = np.exp(self.joint(line, line))
+        x, sum_x, d, sum_d = self._triangle()
+        # where the diagonal is negligible, so is everything off it
+        live = np.flatnonzero(np.exp(self.joint(x, x)) > 1e-25)
+        apart = np.zeros((len(x), len(d)))
+        grid = np.repeat(x[live], len(d)), (x[live, None] + d).ravel()
+        apart[live] = np.exp(self.joint(*grid)).reshape(-1, len(d))
+
+        def difference(eta: Function, x: Floats, y: Floats) -> Floats:
+            return eta((1 - g) * x + g * (y + 1.0)) - eta((1 - g) * x + g * y)
+
+        def add(eta: Function) -> float:
+            near = sum_line(diagonal * difference(eta, line, line))
+            y = x[:, None] + d
+            bend = difference(eta, x[:, None] + 1.0, y) - difference(eta, x[:, None], y)
+            return near - sum_x(sum_d(apart * bend))
+
+        return add
+
+    def _line(self) -> tuple[Floats, Callable[[Floats], float]]:
+        """Give x for a sum over the band, broken at kinks."""
+        edges = np.concatenate([[self.low], self._kinks(), [self.high]])
+        rule = Rule(edges[:-1], edges[1:] - 1, lambda x: np.exp(self.joint(x, x)), floor=1.0)
+        return rule.points, lambda values: float(rule.sum(values).sum())
+
+    def _triangle(
+        self,
+    ) -> tuple[Floats, Callable[[Floats], float], Floats, Callable[[Floats], Floats]]:
+        """Give x, y - x and how to sum over them, for the double sum over x < y.
+
+        That sum is about 4/n of the variance, so with many tasks a few of its digits are enough and
+        the faint kinks at sizes do not matter. With few tasks it is taken term by term if there are
+        kinks, and refused if those are too many terms.
+        """
+        sizes = np.rint(1.0 / self.trials.rate)
+        smooth = not ((sizes > self.low) & (sizes < self.high + self.gap)).any()
+        if smooth or self.trials.n >= MANY:
+            tolerance = min(1e-6, max(1e-13, 1e-14 * self.trials.n))
+            outer = Rule(
+                [self.low],
+                [self.high - 1],
+                lambda x: np.exp(self.joint(x, x)),
+                octaves=False,
+                tolerance=tolerance,
+                floor=float(np.exp(self.joint(*[np.array([float(self._middle)])] * 2))[0]),
+            )
+            rate = NEGLIGIBLE_GAP / self.gap
+            inner = Rule([1], [self.gap], lambda d: np.exp(-rate * d), octaves=False, floor=1.0)
+            return (
+                outer.points,
+                lambda values: float(outer.sum(values).sum()),
+                inner.points,
+                lambda values: inner.sum(values)[:, 0],
+            )
+        work = (self.high - self.low) * self.gap * len(self.few.rate) * min(40, self.trials.n)
+        if work > MOST_WORK:
+            raise NoLawError(
+                "no exact law for a quantile between two ranks that can be so far apart",
+                got=f"{self.trials.n} tasks with sizes up to {self.largest:,}",
+                do='ask for a quantile that falls on one rank, or use method="sample"',
+            )
+        every = np.arange(self.low, self.high, dtype=float)
+        gaps = np.arange(1.0, self.gap + 1.0)
+        return every, lambda values: float(values.sum()), gaps, lambda values: values.sum(axis=1)
+
+    def log_at_most(self, value: float) -> float:
+        """Log P(V <= value), exact in the far tail too."""
+        x = floor(value)
+        if x < 1:
+            return -inf
+        p = self.trials.at(np.array([float(min(x, self.largest))]))
+        if not self.g:
+            return float(log_count(p, self.trials.count, self.m, tail=True, tilt=True)[0])
+        # P(B <= v) + sum_a P(A = a, v < B <= (v - (1-g) a)/g), where A = a only near v matters
+        total = [float(log_count(p, self.trials.count, self.m + 1, tail=True, tilt=True)[0])]
+        first = max(1, x - max(self.gap, 1))
+        a = np.arange(first, x + 1, dtype=float)
+        y = np.maximum(np.floor((value - (1 - self.g) * a) / self.g + 1e-9), x)
+        signs = (1.0, -1.0, -1.0, 1.0)
+        spots = ((a, np.full_like(a, x)), (a - 1, np.full_like(a, x)), (a, y), (a - 1, y))
+        logs = [self.joint(left, right, tilt=True) for left, right in spots]
+        top = max(max(float(part.max()) for part in logs), total[0])
+        if top == -inf:
+            return -inf
+        within = sum(sign * np.exp(part - top) for sign, part in zip(signs, logs, strict=True))
+        mass = float(np.sum(within)) + float(np.exp(total[0] - top))
+        return min(0.0, top + log(mass)) if mass > 0 else -inf
+
+
+def log1mexp(log_p: float) -> float:
+    """log(1 - exp(log_p))."""
+    if log_p >= 0.0:
+        return -inf
+    return log(-expm1(log_p)) if log_p > -0.7 else log1p(-np.exp(log_p))

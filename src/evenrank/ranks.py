@@ -1,0 +1,465 @@
+"""Ranks: one row per ranked target, in columns; everything else is computed from them.
+
+A row holds three integers: `better`, how many candidates scored better than the target; `equal`, how
+many others scored the same; `candidates`, how many there were, the target included. The rank is then
+somewhere in `better + 1 .. better + equal + 1`. A weight and any number of key columns (head,
+relation, tail, side, ...) may stand beside them.
+
+File schema (Parquet or CSV): integer columns `better`, `equal`, `candidates`; optional float `weight`;
+every other column is a key. Files of others may instead give `rank` (half-integers are mean ranks of
+ties) or `optimistic` and `pessimistic`. The protocol is JSON: in Parquet under the metadata key
+`evenrank`, in CSV in a first line that starts with `# evenrank`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank import columns
+from evenrank.adjusted import Expression
+from evenrank.errors import InputError
+from evenrank.evaluation import Evaluation, evaluate
+from evenrank.metric import Ties
+from evenrank.sums import Floats, Ints
+from evenrank.tally import Tally
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+METADATA = "evenrank"
+
+
+class Ranks:
+    """Ranked targets, in columns.
+
+    >>> ranks = Ranks.of([1, 2.5, 10], candidates=100, keys={"relation": ["a", "a", "b"]})
+    >>> ranks.equal.tolist(), ranks.evaluate("mr", "hits@3").flat()
+    ([0, 1, 0], {'mr': 4.5, 'hits@3': 0.6666666666666666})
+    >>> ranks.by("relation").evaluate("mr")["mr"].tolist()
+    [1.75, 10.0]
+    """
+
+    def __init__(
+        self,
+        better: ArrayLike,
+        equal: ArrayLike,
+        candidates: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        keys: Mapping[str, ArrayLike] | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> None:
+        """Check and hold the columns; a single number is repeated."""
+        self.better = columns.integers("better", better, 0)
+        rows = len(self.better)
+        self.equal = columns.repeat("equal", columns.integers("equal", equal, 0), rows)
+        self.candidates = columns.repeat(
+            "candidates", columns.integers("candidates", candidates, 1), rows
+        )
+        self.weight = None if weight is None else columns.weights(weight, rows)
+        self.keys = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
+        self.protocol = dict(protocol or {})
+        over = self.better + self.equal >= self.candidates
+        if over.any():
+            row = int(np.flatnonzero(over)[0])
+            raise InputError(
+                "a rank is above its number of candidates",
+                got=f"rank {self.better[row] + self.equal[row] + 1} of {self.candidates[row]} "
+                f"in row {row}",
+                allowed="1 to candidates, where candidates counts the target too",
+            )
+
+    @classmethod
+    def of(
+        cls,
+        rank: ArrayLike,
+        candidates: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        keys: Mapping[str, ArrayLike] | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Take ranks as most tools report them; a half-integer is the mean rank of a tie of two."""
+        values = np.atleast_1d(np.asarray(rank))
+        if values.dtype.kind not in "iuf":
+            raise InputError("ranks must be numbers", got=f"type {values.dtype}")
+        if values.dtype.kind == "f":
+            values = values.astype(float)
+            columns.refuse(~np.isfinite(values), values, "ranks must be finite")
+            columns.refuse(
+                2 * values != np.floor(2 * values), values, "ranks must be whole numbers or halves"
+            )
+        columns.refuse(values < 1, values, "ranks start at 1")
+        better = np.floor(values).astype(np.int64) - 1
+        equal = (2 * values).astype(np.int64) - 2 * better - 2  # 1 where the rank is a half-integer
+        return cls(better, equal, candidates, weight=weight, keys=keys, protocol=protocol)
+
+    @classmethod
+    def between(
+        cls,
+        optimistic: ArrayLike,
+        pessimistic: ArrayLike,
+        candidates: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        keys: Mapping[str, ArrayLike] | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Take the best and the worst rank that ties allow."""
+        low = columns.integers("optimistic ranks", optimistic, 1)
+        high = columns.repeat(
+            "pessimistic ranks", columns.integers("pessimistic ranks", pessimistic, 1), len(low)
+        )
+        columns.refuse(high < low, high, "a pessimistic rank is below its optimistic one")
+        return cls(low - 1, high - low, candidates, weight=weight, keys=keys, protocol=protocol)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: ArrayLike,
+        target: ArrayLike,
+        known: ArrayLike | None = None,
+        *,
+        weight: ArrayLike | None = None,
+        keys: Mapping[str, ArrayLike] | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Rank each row's target in a dense matrix of scores (higher is better), for small cases.
+
+        `known` marks other right answers to leave out; the target itself always stays.
+
+        >>> r = Ranks.from_scores([[0.1, 0.9, 0.9]], [1], known=[[True, False, False]])
+        >>> r.better.tolist(), r.equal.tolist(), r.candidates.tolist()
+        ([0], [1], [2])
+        """
+        matrix = np.asarray(scores)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
+            raise InputError(
+                "scores must be a matrix of numbers, a row per query and a column per candidate",
+                got=f"shape {matrix.shape} of {matrix.dtype}",
+            )
+        if np.isnan(matrix).any():
+            row, column = np.argwhere(np.isnan(matrix))[0]
+            raise InputError(
+                "a score is not a number",
+                got=f"NaN for query {row}, candidate {column}",
+                do="mend the model; a NaN has no rank",
+            )
+        at = columns.repeat("target", columns.integers("target", target, 0), len(matrix))
+        columns.refuse(at >= matrix.shape[1], at, "a target is not among the candidates (columns)")
+        others = np.ones(matrix.shape, dtype=bool)
+        if known is not None:
+            mask = np.asarray(known, dtype=bool)
+            if mask.shape != matrix.shape:
+                raise InputError(
+                    "known and scores differ in shape", got=f"{mask.shape} and {matrix.shape}"
+                )
+            others = ~mask
+        rows = np.arange(len(matrix))
+        others[rows, at] = False
+        goal = matrix[rows, at][:, None]
+        return cls(
+            ((matrix > goal) & others).sum(axis=1),
+            ((matrix == goal) & others).sum(axis=1),
+            others.sum(axis=1) + 1,
+            weight=weight,
+            keys=keys,
+            protocol=protocol,
+        )
+
+    # Files and frames --------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        candidates: ArrayLike | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Take a polars, pandas or Arrow table with the columns of the file schema."""
+        import polars as pl
+
+        if not isinstance(frame, pl.DataFrame):
+            # column by column, because polars would need pyarrow to take a pandas frame whole
+            content = (
+                {str(name): frame[name].to_numpy() for name in frame.columns}
+                if type(frame).__module__.startswith("pandas")
+                else frame
+            )
+            try:
+                frame = pl.DataFrame(content)
+            except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+                raise InputError(
+                    "not a table of ranks", got=type(frame).__name__, do=f"({error})"
+                ) from None
+        return cls._from_polars(frame, "table", candidates, protocol)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Self:
+        """Read a Parquet or CSV file of the schema above.
+
+        `candidates` serves files that lack that column.
+        """
+        import polars as pl
+
+        path = Path(path)
+        if not path.is_file():
+            raise InputError("no such file", got=str(path))
+        try:
+            if path.suffix in (".csv", ".tsv"):
+                with path.open(encoding="utf-8") as file:
+                    first = file.readline()
+                frame = pl.read_csv(
+                    path, separator="\t" if path.suffix == ".tsv" else ",", comment_prefix="#"
+                )
+                mark = f"# {METADATA} "
+                protocol = json.loads(first.removeprefix(mark)) if first.startswith(mark) else {}
+            else:
+                frame = pl.read_parquet(path)
+                protocol = json.loads(pl.read_parquet_metadata(path).get(METADATA, "{}"))
+        except (pl.exceptions.PolarsError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"cannot read {path}",
+                got=str(error).splitlines()[0],
+                do="it may be damaged, truncated or of another format (read are .parquet, .csv, .tsv)",
+            ) from None
+        return cls._from_polars(frame, str(path), candidates, protocol)
+
+    @classmethod
+    def _from_polars(
+        cls,
+        frame: pl.DataFrame,
+        where: str,
+        candidates: ArrayLike | None,
+        protocol: Mapping[str, str] | None,
+    ) -> Self:
+        have = set(frame.columns)
+        if candidates is None and "candidates" in have:
+            candidates = _column(frame, "candidates", where)
+        builders: dict[tuple[str, ...], Callable[..., Self]] = {
+            ("better", "equal"): cls,
+            ("optimistic", "pessimistic"): cls.between,
+            ("rank",): cls.of,
+        }
+        names = next((names for names in builders if have.issuperset(names)), None)
+        if names is None or candidates is None:
+            raise _columns_missing(where, frame.columns)
+        taken = {*names, "candidates", "weight"}
+        return builders[names](
+            *(_column(frame, name, where) for name in names),
+            candidates,
+            weight=_column(frame, "weight", where) if "weight" in have else None,
+            keys={name: frame[name].to_numpy() for name in frame.columns if name not in taken},
+            protocol=protocol,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a Parquet file (or CSV, by the name's ending): whole, or not at all."""
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        protocol = json.dumps(self.protocol, ensure_ascii=False)
+        try:
+            if path.suffix in (".csv", ".tsv"):
+                separator = "\t" if path.suffix == ".tsv" else ","
+                body = self.to_polars().write_csv(separator=separator)
+                temporary.write_text(f"# {METADATA} {protocol}\n{body}", encoding="utf-8")
+            else:
+                self.to_polars().write_parquet(temporary, metadata={METADATA: protocol})
+            temporary.replace(path)
+        except OSError as error:
+            raise InputError(
+                f"cannot write {path}", got=error.strerror or str(error), do="choose another place"
+            ) from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        counts = {name: getattr(self, name) for name in columns.COUNTS}
+        weight = {} if self.weight is None else {"weight": self.weight}
+        return {**self.keys, **counts, **weight}
+
+    def to_polars(self) -> pl.DataFrame:
+        """Give a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self._columns())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Give a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self._columns())
+
+    def to_arrow(self) -> pa.Table:
+        """Give an Arrow table (needs pyarrow)."""
+        import pyarrow as pa
+
+        return pa.table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the columns to anything that speaks Arrow, without a copy through Python."""
+        return self.to_polars().__arrow_c_stream__(requested_schema)
+
+    # What is made of them ----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Number of ranked targets."""
+        return len(self.better)
+
+    def __repr__(self) -> str:
+        """Say how much it holds."""
+        keys = f", by {', '.join(self.keys)}" if self.keys else ""
+        return f"Ranks({len(self):,} targets{keys})"
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Ranks:
+        """Select rows by slice, mask or index array."""
+        part = object.__new__(Ranks)
+        part.better, part.equal = self.better[rows], self.equal[rows]
+        part.candidates, part.protocol = self.candidates[rows], self.protocol
+        part.weight = None if self.weight is None else self.weight[rows]
+        part.keys = {name: column[rows] for name, column in self.keys.items()}
+        return part
+
+    @property
+    def tie_rate(self) -> float:
+        """Share of targets that tie with another candidate."""
+        return self.tally().tie_rate
+
+    def tally(self, average: str | Sequence[str] = "micro") -> Tally:
+        """Count the rows into a tally, weighted as the average asks.
+
+        `micro` weighs targets equally (or by their weight); `query`, `relation` or any key or keys
+        weigh each group equally, however many targets it has, so that hubs do not dominate.
+        """
+        return Tally.of(self.better, self.equal, self.candidates, self._weight(average))
+
+    def _weight(self, average: str | Sequence[str]) -> Floats | None:
+        if average == "micro":
+            return self.weight
+        names = average.split(",") if isinstance(average, str) else list(average)
+        groups, _ = self._query() if names == ["query"] else self._codes(names)
+        if self.weight is None:
+            return np.asarray(1.0 / np.bincount(groups)[groups])
+        return np.asarray(self.weight / np.bincount(groups, weights=self.weight)[groups])
+
+    def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
+        """Number the queries: a `query` key, or the known parts of head, relation, tail by side."""
+        if "query" in self.keys:
+            return self._codes(["query"])
+        missing = [name for name in ("head", "relation", "tail", "side") if name not in self.keys]
+        if missing:
+            raise InputError(
+                "averaging by query needs to know the queries",
+                got=f"no key {', '.join(missing)}",
+                do="add a `query` key, or head, relation, tail and side",
+            )
+        side = self.keys["side"]
+        given = np.where(side == "tail", self.keys["head"], self.keys["tail"])
+        return columns.encode([side, self.keys["relation"], given])
+
+    def _codes(self, names: Sequence[str]) -> tuple[Ints, list[NDArray[Any]]]:
+        for name in names:
+            if name not in self.keys:
+                raise InputError(
+                    "no such key column",
+                    got=repr(name),
+                    allowed=", ".join(["micro", "query", *self.keys]),
+                )
+        return columns.encode([self.keys[name] for name in names])
+
+    def by(self, *keys: str) -> Groups:
+        """Split by one or more keys."""
+        if not keys:
+            raise InputError("by() needs a key", allowed=", ".join(self.keys) or "(there are none)")
+        return Groups(self, keys)
+
+    def evaluate(
+        self,
+        *metrics: str | Expression,
+        ties: Ties = "expected",
+        average: str | Sequence[str] = "micro",
+    ) -> Evaluation:
+        """Evaluate metrics: named ones, or the default table with chance level, index and z.
+
+        >>> print(Ranks.of([1, 2, 40], candidates=50).evaluate("mrr", "index(mrr)", "z(mrr)"))
+        metric   value   index       z
+        ------  ------  ------  ------
+        mrr ↑   0.5083  0.4597  +4.638
+        3 targets, 0.0% tied
+        average: micro; ties: expected [788eeea3]
+        """
+        protocol = {**self.protocol, "average": _name(average)}
+        return evaluate([self.tally(average)], metrics, ties=ties, protocol=protocol)
+
+
+class Groups:
+    """Ranks split by keys; iterate over (labels, ranks), or evaluate each."""
+
+    def __init__(self, ranks: Ranks, keys: Sequence[str]) -> None:
+        """Number the groups; rows stay where they are."""
+        self.ranks, self.names = ranks, tuple(keys)
+        self._group, self._distinct = ranks._codes(keys)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self._distinct[0])
+
+    @cached_property
+    def labels(self) -> tuple[tuple[str, ...], ...]:
+        """Labels of the groups, sorted."""
+        return tuple(zip(*(map(str, column) for column in self._distinct), strict=True))
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], Ranks]]:
+        """Give each group's labels and ranks."""
+        order = np.argsort(self._group, kind="stable")
+        ends = np.cumsum(np.bincount(self._group, minlength=len(self)))
+        for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True):
+            yield label, self.ranks[rows]
+
+    def evaluate(
+        self,
+        *metrics: str | Expression,
+        ties: Ties = "expected",
+        average: str | Sequence[str] = "micro",
+    ) -> Evaluation:
+        """Evaluate each group, with its own chance level."""
+        return evaluate(
+            [ranks.tally(average) for _, ranks in self],
+            metrics,
+            ties=ties,
+            labels=self.labels,
+            label_names=self.names,
+            protocol={**self.ranks.protocol, "average": _name(average)},
+        )
+
+
+def _name(average: str | Sequence[str]) -> str:
+    return average if isinstance(average, str) else ",".join(average)
+
+
+def _column(frame: pl.DataFrame, name: str, where: str) -> NDArray[Any]:
+    column = frame[name]
+    if column.null_count():
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise InputError(f"{where}: empty cell in column {name}", got=f"row {row}")
+    return np.asarray(column.to_numpy())
+
+
+def _columns_missing(where: str, have: Sequence[str]) -> InputError:
+    return InputError(
+        f"{where} has no ranks evenrank can read",
+        got=f"columns {', '.join(have) or '(none)'}",
+        allowed="better + equal, rank, or optimistic + pessimistic; each with candidates",
+        do="rename the columns, or pass candidates= (--candidates) if only that one is missing",
+    )

@@ -2,6 +2,7 @@
 
 Usage: python examples/demo_ranks.py DATASETS_DIR OUT_DIR [names...]
 
+The files carry relation, side and a number for each query as keys, not the triples themselves.
 DATASETS_DIR/{name}/{train,valid,test}.txt.gz hold tab-separated triples (head, relation, tail).
 ComplEx and TransE are trained on the train split (softmax cross entropy over all entities, or for
 wn18rr over a random sample of them per batch; reciprocal relations) and asked for the tail and the
@@ -9,7 +10,7 @@ head of every test triple. The candidates are all entities of the three splits, 
 known answers. Each row of OUT_DIR/{name}-{model}.parquet is one such question: it counts the
 candidates that score better than the answer, those that score exactly the same (the answer not
 included in either), and all candidates (the answer included).
-Needs numpy, polars and torch; runs on one CPU core.
+Needs torch beside evenrank; runs on one CPU core. The ranks of `evenrank demo` come from it.
 """
 
 import gzip
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 import torch
 from torch import Tensor, nn
+
+import evenrank as er
 
 SPLITS = ("train", "valid", "test")
 
@@ -163,20 +165,29 @@ def main(datasets: Path, out: Path, names: list[str]) -> None:
             model = cls(len(entities), 2 * len(relations), config.dim)
             train(model, asked["train"], config)
             counts = rank(model, asked["test"], everything)
-            n = len(splits["test"])
-            frame = pl.DataFrame(splits["test"] * 2, ["head", "relation", "tail"], orient="row")
-            frame = frame.with_columns(
-                pl.Series("side", ["tail"] * n + ["head"] * n),
-                *(
-                    pl.Series(column, counts[:, i], pl.UInt32)
-                    for i, column in enumerate(("better", "equal", "candidates"))
-                ),
+            triples = splits["test"]
+            queries = [("tail", h, r) for h, r, _ in triples] + [("head", t, r) for _, r, t in triples]
+            numbers = {query: i for i, query in enumerate(dict.fromkeys(queries))}
+            ranks = er.Ranks(
+                *counts.T,
+                keys={
+                    "relation": [r for _, _, r in queries],
+                    "side": [side for side, _, _ in queries],
+                    "query": [numbers[query] for query in queries],
+                },
+                protocol={
+                    "data": name,
+                    "split": "test",
+                    "model": cls.__name__,
+                    "filter": "train, valid, test",
+                    "candidates": "all entities",
+                },
             )
-            frame.write_parquet(out / f"{name}-{kind}.parquet", compression="zstd")
-            ranks = 1 + counts[:, 0] + counts[:, 1] / 2
+            ranks.save(out / f"{name}-{kind}.parquet")
+            result = ranks.evaluate("mrr", "hits@10", "mr")
             print(
-                f"{name} {kind}: MRR {(1 / ranks).mean():.4f}, hits@10 {(ranks <= 10).mean():.4f},"
-                f" MR {ranks.mean():.2f}, {time.perf_counter() - start:.0f} s",
+                f"{name} {kind}: MRR {result['mrr']:.4f}, hits@10 {result['hits@10']:.4f},"
+                f" MR {result['mr']:.2f}, {time.perf_counter() - start:.0f} s",
                 flush=True,
             )
 

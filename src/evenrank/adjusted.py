@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import erfc, inf, sqrt
 from typing import Literal, get_args
-
-from scipy.special import ndtr
 
 from evenrank.errors import DegenerateError, InputError, NoLawError
 from evenrank.law import Null
@@ -187,15 +185,15 @@ class Adjusted:
     def reference(self) -> str:
         """Where it comes from."""
         if str(self.metric) == "mr" and self.adjustment in ("ratio", "index"):
-            return "Berrendorf et al. 2020 (Ambiguity of Rank-Based Evaluation)"
-        return "Hoyt et al. 2022 (Unified Framework for Rank-based Evaluation Metrics)"
+            return "Berrendorf et al. 2020"
+        return "Hoyt et al. 2022"
 
     def map(self, null: Null) -> Callable[[float], float]:
         """Give the map from raw to adjusted values under a chance law."""
         if self.adjustment != "phi":
             return LINES[self.adjustment](null)
         line = z(null)
-        return lambda x: float(ndtr(line(x)))
+        return lambda x: 0.5 * erfc(-line(x) / sqrt(2.0))
 
     def __call__(self, tally: Tally, ties: Ties = "expected", null: Null | None = None) -> float:
         """Evaluate on what was ranked; `null` spares computing the chance law again."""

@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from math import isfinite, isnan
 from typing import Any
 
@@ -256,11 +257,16 @@ def evaluate(
     rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
     failures: dict[str, list[int]] = {}
     for row, tally in enumerate(tallies):
-        nulls: dict[Metric | Statistic, Null] = {}
+        nulls = cache(partial(Null, sizes=tally.sizes))
+        raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
         for column, expression in enumerate(wanted):
+            metric = _base(expression)
             for layer, rule in enumerate(rules):
                 try:
-                    values[layer, row, column] = _value(expression, tally, rule, nulls)
+                    value = raw(metric, rule)
+                    if isinstance(expression, Adjusted):
+                        value = expression.map(nulls(metric))(value)
+                    values[layer, row, column] = value
                 except (DegenerateError, NoLawError) as error:
                     if strict:
                         raise
@@ -282,17 +288,6 @@ def evaluate(
         {**(protocol or {}), "ties": ties},
         tuple(notes),
     )
-
-
-def _value(
-    expression: Expression, tally: Tally, ties: Ties, nulls: dict[Metric | Statistic, Null]
-) -> float:
-    if not isinstance(expression, Adjusted):
-        return expression(tally, ties)
-    metric = expression.metric
-    if metric not in nulls:
-        nulls[metric] = Null(metric, tally.sizes)
-    return expression(tally, ties, nulls[metric])
 
 
 def adjust(

@@ -222,14 +222,19 @@ def _read(node: ast.expr, text: str) -> Expression:
             named = _named(name)
             if named is not None:
                 return named
-            if _plain(name).removesuffix("k") in _PLAIN_HITS:
-                raise UnknownMetricError("hits needs its k", got=repr(text), do="e.g. hits@10")
+            if _plain(name).removesuffix("k").removesuffix("at") in _PLAIN_HITS:
+                raise _needs_k(text)
         case ast.BinOp(ast.Constant(1), ast.Div(), right):
             inner = _read(right, text)
             if isinstance(inner, Adjusted):
                 raise InputError("an adjusted metric has no inverse", got=repr(text))
             return 1 / inner
+        case ast.BinOp(ast.BinOp(ast.Constant(1), ast.Div(), hits), ast.MatMult(), right):
+            # Python reads 1/hits@10 as (1/hits)@10: `/` and `@` bind alike, from the left
+            return _read(ast.BinOp(ast.Constant(1), ast.Div(), ast.BinOp(hits, node.op, right)), text)
         case ast.BinOp(ast.Name(name), ast.MatMult(), right) if _plain(name) in _PLAIN_HITS:
+            if isinstance(right, ast.Name):
+                raise _needs_k(text)
             k = _value(right, text)
             if k != int(k):
                 raise InputError("hits@k needs a whole number k >= 1", got=repr(text))
@@ -265,6 +270,10 @@ def _value(node: ast.expr, text: str) -> float:
         case ast.Name("inf"):
             return inf
     raise InputError("a number is needed in this expression", got=repr(text))
+
+
+def _needs_k(text: str) -> UnknownMetricError:
+    return UnknownMetricError("hits needs its k", got=repr(text), do="e.g. hits@10")
 
 
 def _unknown(text: str) -> UnknownMetricError:

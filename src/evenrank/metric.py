@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Ties = Literal["expected", "realistic", "optimistic", "pessimistic"]
 TIES: tuple[Ties, ...] = get_args(Ties)
 
-_BORDES = "Bordes et al. 2013 (TransE)"
-_HOYT = "Hoyt et al. 2022 (Unified Framework for Rank-based Evaluation Metrics)"
+_BORDES = "Bordes et al. 2013"
+_HOYT = "Hoyt et al. 2022"
 
 
 def check_ties(ties: str) -> None:
@@ -118,7 +118,7 @@ class _Hit:
 
 
 RANK = Transform("rank", _identity, "r", _BORDES)
-GAIN = Transform("ndcg", _gain, "1/log2(1+r)", "Järvelin & Kekäläinen 2002, one relevant answer")
+GAIN = Transform("ndcg", _gain, "1/log2(1+r)", "Järvelin & Kekäläinen 2002")
 
 
 def hit(k: int) -> Transform:
@@ -218,12 +218,12 @@ class Metric:
     def reference(self) -> str:
         """Where the metric comes from."""
         if self.f == RANK and (self.p, self.q) == (-1, -1):
-            return "Voorhees 1999 (TREC-8 question answering)"
+            return "Voorhees 1999 (TREC-8)"
         if self.f != RANK or (self.p, self.q) == (1, 1):
             return self.f.reference
         if self.p in (-1, 0, 1):
             return _HOYT
-        return "power mean of the ranks (Hölder)"
+        return "power mean (Hölder)"
 
     def __str__(self) -> str:
         """Write it as the grammar reads it."""
@@ -250,7 +250,7 @@ class Metric:
             return lambda r: np.log(f(r)), 1.0
         ends = f(np.array([low, high], dtype=float))
         extreme = float(ends.max() if p > 0 else ends.min())
-        if extreme <= 0 or abs(p * log(extreme)) < 500:
+        if extreme <= 0 or abs(p * log(extreme)) < 100:
             return (f if p == 1 else lambda r: f(r) ** p), 1.0
         return lambda r: (f(r) / extreme) ** p, extreme
 

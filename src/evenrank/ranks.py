@@ -374,7 +374,7 @@ class Ranks:
                 raise InputError(
                     "no such key column",
                     got=repr(name),
-                    allowed=", ".join(["micro", "query", *self.keys]),
+                    allowed=", ".join(self.keys) or "(there are none)",
                 )
         return columns.encode([self.keys[name] for name in names])
 

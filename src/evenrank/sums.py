@@ -62,10 +62,19 @@ def _smooth(
     f: Function, start: Ints, stop: Ints, *, tolerance: float, floor: float
 ) -> NDArray[np.bool_]:
     """Whether f's Legendre series has converged on each panel."""
+    if not len(start):
+        return np.zeros(0, dtype=bool)
     nodes, to_coefficients, _ = _panel_rule()
     values = f(_panel_points(nodes, start, stop).ravel()).reshape(-1, NODES)
-    tail = np.abs(values @ to_coefficients[-4:].T).max(axis=1)
-    return np.asarray(tail <= tolerance * np.maximum(np.abs(values).max(axis=1), floor))
+    coefficients = values @ to_coefficients.T
+    scale = np.maximum(np.abs(values).max(axis=1), floor)
+    # A step between an end and the first node shows in no node: look at the end integers too.
+    last = legendre.legvander(1.0 - 1.0 / (stop - start), NODES - 1) * coefficients
+    first = last * (-1.0) ** np.arange(NODES)
+    ends = f(np.concatenate([start, stop - 1]).astype(float)).reshape(2, -1)
+    missed = np.abs(np.stack([first.sum(axis=1), last.sum(axis=1)]) - ends).max(axis=0)
+    tail = np.abs(coefficients[:, -4:]).max(axis=1)
+    return np.asarray((tail <= tolerance * scale) & (missed <= 100 * tolerance * scale))
 
 
 def _panel_points(nodes: Floats, start: Ints, stop: Ints) -> Floats:

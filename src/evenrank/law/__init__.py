@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from math import exp, inf, isfinite, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenrank.columns import check_weights
 from evenrank.errors import InputError, NoLawError
 from evenrank.law import _check, _power, _tails
-from evenrank.law._order import OrderLaw, Trials, log_count
+from evenrank.law._order import OrderLaw, Trials, extreme_moments, log_count
 from evenrank.law._sum import Sizes, SumLaw
 from evenrank.metric import RANK, Metric, Statistic
 from evenrank.sums import Floats, Ints
@@ -139,15 +139,14 @@ class Null:
     @cached_property
     def _moments(self) -> tuple[Moment, Moment]:
         if self.method != "exact":
+            if not np.isfinite(self._outcomes).all():
+                raise self._infinite()
             mean, variance, error, error2 = _check.moments(
                 self._outcomes, whole=self.method == "enumerate"
             )
-            if not isfinite(mean):
-                raise self._infinite()
             return Moment(mean, self.method, error), Moment(variance, self.method, error2)
         if isinstance(self.metric, Statistic):
-            q = float(self.metric.q)
-            mean, variance = self._order.moments(lambda x: x**q)
+            mean, variance = self._order.moments(self.metric.q)
             return Moment(mean, "formula"), Moment(variance, "formula")
         if abs(self.metric.p) == inf:
             mean, variance = self._extreme()
@@ -227,21 +226,21 @@ class Null:
         below = int(position)
         return OrderLaw(self.sizes, below + 1, position - below)
 
-    @cached_property
-    def _extreme_rank(self) -> OrderLaw:
-        """The law of the rank that decides the extreme: the largest or the smallest."""
+    @property
+    def _decided_by_largest(self) -> bool:
+        """Whether the extreme of f is that of the largest rank, not of the smallest."""
         assert isinstance(self.metric, Metric)
-        largest = (self.metric.p > 0) != self.metric.f.falling
-        return OrderLaw(self.sizes, self.sizes.n if largest else 1)
+        return (self.metric.p > 0) != self.metric.f.falling
 
     def _extreme(self) -> tuple[float, float]:
         assert isinstance(self.metric, Metric)
-        f, q, order = self.metric.f, float(self.metric.q), self._extreme_rank
-        worst = self.sizes.size.max() if order.m > 1 else self.sizes.size.min()
+        f, q = self.metric.f, float(self.metric.q)
+        largest = self._decided_by_largest
+        worst = self.sizes.size.max() if largest else self.sizes.size.min()
         if q < 0 and _at(self.metric, int(worst)) == 0.0:
             raise self._infinite()
         with np.errstate(divide="ignore", invalid="ignore"):
-            return order.moments(lambda x: f(x) ** q)
+            return extreme_moments(self.sizes, lambda x: f(x) ** q, largest=largest)
 
     # Tails -------------------------------------------------------------------------------------
 
@@ -277,7 +276,8 @@ class Null:
 
         # f is monotone, so the deciding rank must be at most the last one that is good enough
         last = _last(int(self.sizes.size.max()), good)
-        return self._extreme_rank.log_at_most(float(last))
+        m = self.sizes.n if self._decided_by_largest else 1
+        return OrderLaw(self.sizes, m).log_at_most(float(last))
 
     def _hits_tail(self, metric: Metric, k: int, inner: float) -> float | None:
         if metric.p <= 0:

@@ -11,7 +11,8 @@ Summing by parts twice, for any function eta and `h(x, y) = eta((1-g) x + g y)`,
     E eta(A) = eta(b) + sum_x ([x >= b] - P(A <= x)) (eta(x+1) - eta(x))             (any b)
     E eta(V) = E eta(A) + sum_y G(y, y) D(y, y) - sum_{x < y} G(x, y) (D(x+1, y) - D(x, y)),
 
-with `D(x, y) = h(x, y+1) - h(x, y)`. Every summand is smooth in x between sizes, so a wide band of x
+with `D(x, y) = h(x, y+1) - h(x, y)`. The steps of eta are taken in closed form: subtracting values
+would cost as many digits as x has. Every summand is smooth in x between sizes, so a wide band of x
 costs a few hundred evaluations, and outside a band of some ten standard deviations nothing is left.
 
 Coefficients come from the discrete Fourier transform on a window around the mean; only frequencies
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, expm1, floor, inf, log, log1p, pi, sqrt
+from math import ceil, floor, inf, log, pi, sqrt
 
 import numpy as np
 
@@ -36,6 +37,10 @@ CHEBYSHEV = 20
 NEGLIGIBLE_GAP = 40.0
 MANY = 1000  # tasks from which the neighbours' gap hardly matters
 MOST_WORK = 1e8  # (x, y) pairs times groups times frequencies: a few seconds
+
+
+# Step(v, by) is h(v + by) - h(v), free of cancellation, for the function h whose mean is wanted
+Step = Callable[[Floats, float], Floats]
 
 
 @dataclass(frozen=True)
@@ -255,24 +260,17 @@ class OrderLaw:
             out[part] = none_between + log_count(p, trials.count, self.m, tail=False, tilt=tilt)
         return out
 
-    def _rows(self) -> tuple[Ints, Ints]:
-        """The band of x, broken where a size saturates (there the law has a kink)."""
-        sizes = np.rint(1.0 / self.trials.rate).astype(np.int64)
-        inside = sizes[(sizes > self.low) & (sizes < self.high)]
-        edges = np.concatenate([[self.low], np.sort(inside), [self.high]])
-        return edges[:-1], edges[1:] - 1
-
-    def moments(self, eta: Function) -> tuple[float, float]:
-        """Mean and variance of eta(V) for a monotone eta."""
+    def moments(self, q: int) -> tuple[float, float]:
+        """Mean and variance of V^q, q = 1 or -1."""
         # summing outwards from the middle: every term is as small as what it adds
-        middle = self._middle
-        edges = np.unique(np.concatenate([[self.low, middle], self._kinks(), [self.high]]))
-        ends = eta(np.array([self.low, self.high], dtype=float))
+        middle = float(self._middle)
+        edges = np.unique(np.concatenate([[self.low, self._middle], self._kinks(), [self.high]]))
+        ends = np.array([self.low, self.high], dtype=float) ** q
         size = float(np.abs(np.diff(ends))[0]) or 1.0
         rule = Rule(
             edges[:-1],
             edges[1:] - 1,
-            lambda x: self.at_most(x) + eta(np.maximum(x, 1.0)) / size,
+            lambda x: self.at_most(x) + np.maximum(x, 1.0) ** float(q) / size,
             tolerance=1e-14,
             floor=1.0,
         )
@@ -281,21 +279,27 @@ class OrderLaw:
         weight = np.where(x > middle - 0.5, 1.0 - weight, -weight)
         pairs = self._pairs() if self.g else None
 
-        def expect(h: Function) -> float:
-            total = float(h(np.array([float(middle)]))[0])
-            total += float(rule.sum(weight * (h(x + 1.0) - h(x))).sum())
-            return total + (pairs(h) if pairs else 0.0)
+        def rise(step: Step) -> float:  # E h(V) - h(middle), from h's differences
+            total = float(rule.sum(weight * step(x, 1.0)).sum())
+            return total + (pairs(step) if pairs else 0.0)
 
-        center = float(eta(np.array([float(middle)]))[0])
-        mean = center + expect(lambda x: eta(x) - center)
-        return mean, expect(lambda x: (eta(x) - mean) ** 2)
+        def power(v: Floats, by: float) -> Floats:
+            return np.full_like(v, by) if q == 1 else -by / (v * (v + by))
+
+        center = middle**q
+        shift = rise(power)
+
+        def square(v: Floats, by: float) -> Floats:  # of v^q - mean, factored so as not to cancel
+            return power(v, by) * ((v**q - center) + ((v + by) ** q - center) - 2.0 * shift)
+
+        return center + shift, shift * shift + rise(square)
 
     def _kinks(self) -> Ints:
         """Sizes inside the band: the law of C_x has a kink where a size saturates."""
         sizes = np.sort(np.rint(1.0 / self.trials.rate).astype(np.int64))
         return sizes[(sizes > self.low) & (sizes < self.high)]
 
-    def _pairs(self) -> Callable[[Function], float]:
+    def _pairs(self) -> Callable[[Step], float]:
         """Prepare what the gap between the two neighbours adds to E eta(A)."""
         g = self.g
         line, sum_line = self._line()
@@ -307,14 +311,10 @@ class OrderLaw:
         grid = np.repeat(x[live], len(d)), (x[live, None] + d).ravel()
         apart[live] = np.exp(self.joint(*grid)).reshape(-1, len(d))
 
-        def difference(eta: Function, x: Floats, y: Floats) -> Floats:
-            return eta((1 - g) * x + g * (y + 1.0)) - eta((1 - g) * x + g * y)
-
-        def add(eta: Function) -> float:
-            near = sum_line(diagonal * difference(eta, line, line))
-            y = x[:, None] + d
-            bend = difference(eta, x[:, None] + 1.0, y) - difference(eta, x[:, None], y)
-            return near - sum_x(sum_d(apart * bend))
+        def add(step: Step) -> float:
+            near = sum_line(diagonal * step(line, g))
+            v = x[:, None] + g * d
+            return near - sum_x(sum_d(apart * (step(v + (1.0 - g), g) - step(v, g))))
 
         return add
 
@@ -388,8 +388,40 @@ class OrderLaw:
         return min(0.0, top + log(mass)) if mass > 0 else -inf
 
 
-def log1mexp(log_p: float) -> float:
-    """log(1 - exp(log_p))."""
-    if log_p >= 0.0:
-        return -inf
-    return log(-expm1(log_p)) if log_p > -0.7 else log1p(-np.exp(log_p))
+def extreme_moments(sizes: Sizes, eta: Function, *, largest: bool) -> tuple[float, float]:
+    """Mean and variance of eta(max rank) or eta(min rank), for any monotone eta, from the exact pmf.
+
+    P(max = x) = P(max <= x) (1 - ((x-1)/x)^c), c the number of sizes >= x; P(min = x) alike. Unlike
+    differences of the distribution function, these keep their digits.
+    """
+    law = OrderLaw(sizes, sizes.n if largest else 1)
+    size, count = np.rint(1.0 / law.trials.rate), law.trials.count
+
+    def pmf(x: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if largest:  # half a step of room: between two sizes, the law of the upper one goes on
+                active = count * (size >= x[:, None] - 0.5)
+                at_most = np.where(active > 0, active * np.log(x[:, None] / size), 0.0).sum(axis=1)
+                return np.asarray(-np.exp(at_most) * np.expm1(active.sum(axis=1) * np.log1p(-1.0 / x)))
+            room = np.maximum(size - x[:, None], 0.0)
+            above = (count * np.log((room + 1.0) / size)).sum(axis=1)
+            return np.asarray(
+                -np.exp(above) * np.expm1((count * np.log1p(-1.0 / (room + 1.0))).sum(axis=1))
+            )
+
+    last = law.largest if largest else min(law.high, int(size.min()))
+    inside = law._kinks() + 1 if largest else np.zeros(0, dtype=np.int64)
+    edges = np.unique(np.concatenate([[law.low], inside[inside <= last], [last + 1]]))
+    top = float(pmf(np.arange(law.low, min(last, law.low + 4096) + 1.0)).max())
+    ends = eta(np.array([law.low, last], dtype=float))
+    spread = float(np.abs(np.diff(ends))[0]) or 1.0
+    rule = Rule(
+        edges[:-1],
+        edges[1:] - 1,
+        lambda x: pmf(x) / top + eta(np.maximum(x, 1.0)) / spread,
+        tolerance=1e-14,
+        floor=1.0,
+    )
+    weight, values = pmf(rule.points), eta(rule.points)
+    mean = float(rule.sum(weight * values).sum())
+    return mean, float(rule.sum(weight * (values - mean) ** 2).sum())

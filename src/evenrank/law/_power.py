@@ -27,10 +27,9 @@ the error, which is also how convergence is judged.
 
 from __future__ import annotations
 
-from math import ceil, exp, expm1, log1p
+from math import ceil, exp, expm1, floor, isfinite, lgamma, log1p
 
 import numpy as np
-from scipy.special import rgamma
 
 from evenrank.errors import NoLawError
 from evenrank.law._sum import SumLaw
@@ -57,7 +56,15 @@ def power(law: SumLaw, s: float) -> tuple[float, float]:
     """Mean and variance of S^s."""
     if law.variance == 0.0:
         return law.mean**s, 0.0
-    once, twice = (log1p(excess) for excess in _excess(law, s))
+    with np.errstate(over="ignore", invalid="ignore"):
+        excess = _excess(law, s)
+    if not all(isfinite(x) and x > -1.0 for x in excess):
+        raise NoLawError(
+            "the power of this mean is too extreme for floating-point numbers",
+            got=f"p = {1.0 / abs(s):.4g} up to sign",
+            do='use its limit (gmr near 0, min or max far out), or method="sample"',
+        )
+    once, twice = (log1p(x) for x in excess)
     mean = law.mean**s * exp(once)
     return mean, mean * mean * expm1(twice - 2.0 * once)
 
@@ -87,8 +94,8 @@ def _integrate(law: SumLaw, powers: list[float], m: int) -> list[float]:
     total = _trapezoid(law, exponents, m, start, step)
     for _ in range(5):
         finer = (total + _trapezoid(law, exponents, m, start + step / 2.0, step)) / 2.0
-        if (np.abs(finer - total) <= AGREE * np.abs(finer)).all():
-            return [float(x) for x in finer * rgamma(exponents)]
+        if not np.isfinite(finer).all() or (np.abs(finer - total) <= AGREE * np.abs(finer)).all():
+            return [float(x) for x in finer]
         total, step = finer, step / 2.0
     raise NoLawError(
         "the integral for this metric's chance law did not converge",
@@ -125,8 +132,16 @@ def _integrand(law: SumLaw, exponents: Floats, m: int, v: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         near = np.exp(-u) * (np.expm1(k) * bell + bell_less_one)
         far = np.exp(log_laplace) * bell - np.exp(-u)
-    difference = np.where(k > 1.0, far, near)
-    return np.asarray(np.exp(np.multiply.outer(exponents, v)) * np.nan_to_num(difference))
+    difference = np.nan_to_num(np.where(k > 1.0, far, near))
+    return np.stack([_gamma_weight(a, v) * difference for a in exponents])
+
+
+def _gamma_weight(a: float, v: Floats) -> Floats:
+    """`exp(a v) / Gamma(a)`, which is 0 at the poles of Gamma."""
+    if a <= 0 and a == int(a):
+        return np.zeros_like(v)
+    sign = -1.0 if a < 0 and floor(a) % 2 else 1.0
+    return np.asarray(sign * np.exp(a * v - lgamma(a)))
 
 
 def _bell(cumulants: list[Floats]) -> tuple[Floats, Floats]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from math import inf, log, pi, sinh, sqrt
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
 
 from evenrank.law._sum import SumLaw
 
@@ -45,6 +44,8 @@ def _upper(law: SumLaw, x: float, sign: float, log_end: float, lattice: float) -
         # the formula's two poles cancel at the mean; this is their limit
         centre = 0.5 - sign * third / (6.0 * sqrt(2.0 * pi) * variance**1.5)
         return log(centre - a / (spread * sqrt(2.0 * pi)))
+    from scipy.special import erfcx, log_ndtr  # here, because it doubles the time of `import evenrank`
+
     w = sqrt(w2) if theta > 0 else -sqrt(w2)
     step = 2.0 * sinh(theta * lattice / 2.0) / lattice if lattice else theta
     v = step * sqrt(variance)

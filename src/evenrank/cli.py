@@ -1,0 +1,391 @@
+"""The shell: `evenrank metrics`, `null`, `adjust`, `demo`.
+
+Results go to stdout, as a table or as JSON, CSV, Markdown or LaTeX. Bad input is one line on stderr and
+exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.resources import files
+from math import exp
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import evenrank
+from evenrank.adjusted import Adjusted, Expression
+from evenrank.errors import EvenrankError, InputError
+from evenrank.evaluation import Evaluation, adjust, evaluate
+from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, null, parse
+from evenrank.law import Method, read_sizes
+from evenrank.metric import Ties
+from evenrank.ranks import Ranks
+from evenrank.table import Table, figure
+from evenrank.tally import Histogram, Tally
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Rank-based evaluation on an even footing: exact, chance-adjusted metrics.",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Write a Markdown table.")]
+AsLatex = Annotated[bool, typer.Option("--latex", help="Write a LaTeX table (booktabs).")]
+SizesOption = Annotated[
+    str,
+    typer.Option(
+        "--sizes",
+        help="Candidate counts: '14541x40932' (size x tasks), '100,200,300', or a file: ranks, "
+        "a table with columns size[,count[,weight]], or one number per line.",
+    ),
+]
+
+
+def _format(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> str:
+    flags = {"json": as_json, "csv": as_csv, "markdown": as_markdown, "latex": as_latex}
+    chosen = [name for name, on in flags.items() if on]
+    if len(chosen) > 1:
+        raise InputError("only one output format at a time", got=", ".join(f"--{c}" for c in chosen))
+    return chosen[0] if chosen else "text"
+
+
+def _show(result: Evaluation, form: str) -> None:
+    if form == "text":
+        _print_table(result.table())
+    else:
+        typer.echo(getattr(result, form)())
+
+
+def _print_table(table: Table) -> None:
+    """Print with rich on a terminal that is wide enough, plainly into a pipe or a narrow one."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console()
+    plain = table.text()
+    if not console.is_terminal or max(map(len, plain.splitlines()[:2])) + 4 > console.width:
+        typer.echo(plain)
+        return
+    rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for i, name in enumerate(table.header):
+        rich.add_column(Text(name), justify="left" if i < table.labels else "right")
+    for row in table.rows:
+        rich.add_row(*map(Text, row))
+    console.print(rich)
+    for note in table.notes:
+        console.print(Text(note, style="dim"))
+
+
+@app.command()
+def metrics(
+    ranks: Annotated[
+        list[Path] | None, typer.Argument(help="Files of ranks (.parquet, .csv, .tsv).")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")] = None,
+    ties: Annotated[
+        str, typer.Option(help="expected, realistic, optimistic or pessimistic.")
+    ] = "expected",
+    average: Annotated[
+        str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
+    ] = "micro",
+    candidates: Annotated[
+        int | None, typer.Option(help="Candidates per target, for files without that column.")
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List every metric and stop.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Evaluate ranks: every metric, its chance level, and what is left above chance."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    if list_all:
+        _list_metrics(form)
+        return
+    if not ranks:
+        raise InputError("no file of ranks given", do="evenrank metrics FILE..., or evenrank demo")
+    wanted: list[str | Expression] = [*(metric or ())]
+    loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
+    if len(loaded) == 1:
+        source = loaded[0].by(*by.split(",")) if by else loaded[0]
+        rule: Ties = ties  # type: ignore[assignment]  # checked by evaluate
+        _show(source.evaluate(*wanted, ties=rule, average=average), form)
+        return
+    _show(_several(ranks, loaded, wanted, by, ties, average), form)
+
+
+def _several(
+    paths: list[Path],
+    loaded: list[Ranks],
+    wanted: list[str | Expression],
+    by: str | None,
+    ties: str,
+    average: str,
+) -> Evaluation:
+    """One row per file (and group); only what all protocols agree on is the protocol."""
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    keys = tuple(by.split(",")) if by else ()
+    tallies: list[Tally] = []
+    labels: list[tuple[str, ...]] = []
+    for name, ranks in zip(names, loaded, strict=True):
+        for label, part in ranks.by(*keys) if keys else [((), ranks)]:
+            tallies.append(part.tally(average))
+            labels.append((name, *label))
+    common = set.intersection(*(set(ranks.protocol.items()) for ranks in loaded))
+    protocol = {k: v for k, v in loaded[0].protocol.items() if (k, v) in common}
+    return evaluate(
+        tallies,
+        wanted,
+        ties=ties,  # type: ignore[arg-type]  # checked by evaluate
+        labels=labels,
+        label_names=("ranks", *keys),
+        protocol={**protocol, "average": average},
+    )
+
+
+def _list_metrics(form: str) -> None:
+    shown: list[Expression] = [
+        *NAMES.values(),
+        *map(parse, ("hits@10", "mean(2)", "1/median", "quantile(0.9)")),
+        *map(parse, ("chance(mrr)", "ratio(mr)", "index(mrr)", "z(hits@10)", "phi(mrr)")),
+    ]
+    rows = [_describe(expression) for expression in shown]
+    header = ["metric", "formula", "better", "range", "optimum", "reference", "aliases"]
+    notes = [
+        "hits@k for any k >= 1; mean(p) for any p, also of a transform: mean(2, ndcg); 1/... inverts.",
+        "chance, ratio, index, z and phi adjust any metric that has a direction.",
+    ]
+    table = Table(header, rows, notes, labels=len(header))
+    if form == "json":
+        typer.echo(json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=2))
+    elif form == "csv":
+        typer.echo("\n".join(",".join(f'"{cell}"' for cell in row) for row in [header, *rows]))
+    elif form == "text":
+        _print_table(table)
+    else:
+        typer.echo(getattr(table, form)())
+
+
+def _describe(expression: Expression) -> list[str]:
+    aliases = [alias for alias, target in ALIASES.items() if target == expression]
+    hits = {"hits@10": None, "z(hits@10)": "z"}
+    if str(expression) in hits:
+        aliases += [f"{k}@10" for k, v in HITS_NAMES.items() if v == hits[str(expression)]]
+    low, high = expression.range
+    best = expression.best
+    direction = {True: "larger", False: "smaller", None: "neither"}[expression.increasing]
+    if isinstance(expression, Adjusted) and expression.adjustment == "chance":
+        direction = "neither"
+    return [
+        str(expression),
+        expression.formula,
+        direction,
+        f"{low:g} to {high:g}",
+        "by size" if best is None else "none" if np.isnan(best) else f"{best:g}",
+        expression.reference,
+        ", ".join(alias for alias in aliases if alias != str(expression)),
+    ]
+
+
+@app.command("null")
+def null_command(
+    metric: Annotated[str, typer.Argument(help="A metric such as mrr, hits@10, 1/gmr, mean(2).")],
+    sizes: SizesOption,
+    value: Annotated[
+        float | None, typer.Option(help="Also say how likely chance does at least this well.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="exact, enumerate or sample.")] = "exact",
+    samples: Annotated[int, typer.Option(help="Number of samples, with --method sample.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed, with --method sample.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show the exact law of a metric under chance."""
+    way: Method = method  # type: ignore[assignment]  # checked by null
+    law = null(metric, _read_sizes(sizes), method=way, samples=samples, seed=seed)
+    mean, std = law.mean(), law.std()
+    content: dict[str, object] = {
+        "metric": str(law.metric),
+        "tasks": law.sizes.n,
+        "mean": float(mean),
+        "variance": float(law.var()),
+        "std": float(std),
+        "method": mean.method,
+    }
+    if mean.error:
+        content |= {"mean error": mean.error, "variance error": law.var().error}
+    if value is not None:
+        log_p = law.logsf(value)
+        content |= {"value": value, "p": exp(log_p), "log p": float(log_p), "p method": log_p.method}
+    if as_json:
+        typer.echo(json.dumps(content, indent=2))
+        return
+    rows = [
+        [k, f"{v:.15g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)]
+        for k, v in content.items()
+    ]
+    _print_table(Table(["", "under chance"], rows))
+
+
+@app.command("adjust")
+def adjust_command(
+    values: Annotated[list[str], typer.Argument(help="Published values: mrr=0.43 'hits@10=0.51'.")],
+    sizes: SizesOption,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Adjust published values for chance, given the candidate counts behind them."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    given: dict[str, float] = {}
+    for item in values:
+        name, equals, number = item.rpartition("=")
+        try:
+            given[name] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise InputError("a value must look like mrr=0.43", got=repr(item))
+    _show(adjust(given, _read_sizes(sizes)), form)
+
+
+def _read_sizes(text: str) -> Histogram:
+    path = Path(text)
+    if path.is_file():
+        return _sizes_from_file(path)
+    size: list[int] = []
+    count: list[int] = []
+    try:
+        for part in text.split(","):
+            one, _, times = part.strip().partition("x")
+            size.append(int(one))
+            count.append(int(times or 1))
+    except ValueError:
+        raise InputError(
+            "candidate counts are neither a file nor numbers",
+            got=repr(text),
+            do="write '14541x40932' (size x tasks), '100,200,300', or the name of a file",
+        ) from None
+    return read_sizes(size, count)
+
+
+def _sizes_from_file(path: Path) -> Histogram:
+    import polars as pl
+
+    if path.suffix == ".txt":
+        words = path.read_text(encoding="utf-8", errors="replace").split()
+        bad = next((word for word in words if not word.isdigit()), None)
+        if bad is not None or not words:
+            raise InputError(
+                f"{path}: one candidate count per line is needed", got=repr(bad) if bad else "nothing"
+            )
+        return read_sizes([int(word) for word in words])
+    try:
+        frame = (
+            pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, comment_prefix="#")
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"cannot read {path}", got=str(error).splitlines()[0]) from None
+    name = next((name for name in ("size", "candidates") if name in frame.columns), None)
+    if name is None:
+        raise InputError(
+            f"{path} has no candidate counts",
+            got=f"columns {', '.join(frame.columns)}",
+            allowed="size[, count[, weight]], or a file of ranks with candidates",
+        )
+    count = frame["count"].to_numpy() if "count" in frame.columns else None
+    weight = frame["weight"].to_numpy() if "weight" in frame.columns else None
+    return read_sizes(frame[name].to_numpy(), count, weight)
+
+
+@app.command()
+def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
+    """Evaluate bundled ranks of two models on five graphs, and show why adjustment matters."""
+    form = _format(as_json, False, as_markdown, False)
+    folder = files("evenrank").joinpath("data", "demo")
+    loaded = [Ranks.load(str(path)) for path in folder.iterdir() if path.name.endswith(".parquet")]
+    loaded.sort(key=lambda ranks: (float(ranks.candidates.mean()), ranks.protocol["model"]))
+    result = evaluate(
+        [ranks.tally() for ranks in loaded],
+        [
+            "mrr",
+            "chance(mrr)",
+            "index(mrr)",
+            "hits@10",
+            "chance(hits@10)",
+            "index(hits@10)",
+            "mr",
+            "index(mr)",
+            "z(mrr)",
+        ],
+        labels=[
+            (ranks.protocol["data"], ranks.protocol["model"], figure(float(ranks.candidates.mean())))
+            for ranks in loaded
+        ],
+        label_names=("data", "model", "candidates"),
+        protocol={k: loaded[0].protocol[k] for k in ("split", "filter")},
+    )
+    _show(result, form)
+    if form == "text":
+        typer.echo(
+            "\nmrr and hits@10 depend on how many candidates there are, so they cannot be compared\n"
+            "across graphs: chance alone gets very different values. index puts chance at 0 and a\n"
+            "perfect model at 1; z counts standard deviations above chance. Both compare.\n"
+            "Next: evenrank metrics FILE, evenrank metrics --list, evenrank --help"
+        )
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"evenrank {evenrank.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the shell command; bad input is one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except EvenrankError as error:
+        _fail(str(error))
+    except typer.TyperException as error:
+        _fail(error.format_message().rstrip("."))
+    except typer.Abort:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"evenrank: {message}", err=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -50,8 +50,8 @@ def chance(value, sizes: Sequence[int]) -> tuple[float, float]:  # type: ignore[
 
 def exact_mrr_chance(sizes: Sequence[int]) -> tuple[Fraction, Fraction]:
     """Mean and variance of MRR in exact rational arithmetic."""
-    means = [sum(Fraction(1, j) for j in range(1, n + 1)) / n for n in sizes]
-    squares = [sum(Fraction(1, j * j) for j in range(1, n + 1)) / n for n in sizes]
+    means = [sum((Fraction(1, j) for j in range(1, n + 1)), Fraction()) / n for n in sizes]
+    squares = [sum((Fraction(1, j * j) for j in range(1, n + 1)), Fraction()) / n for n in sizes]
     count = len(sizes)
     variances = [s - m * m for s, m in zip(squares, means, strict=True)]
     return sum(means, Fraction()) / count, sum(variances, Fraction()) / count**2

@@ -160,11 +160,9 @@ def _several(
 
 
 def _list_metrics(form: str) -> None:
-    shown: list[Expression] = [
-        *NAMES.values(),
-        *map(parse, ("hits@10", "mean(2)", "1/median", "quantile(0.9)")),
-        *map(parse, ("chance(mrr)", "ratio(mr)", "index(mrr)", "z(hits@10)", "phi(mrr)")),
-    ]
+    examples = "hits@10 mean(2) quantile(0.9) chance(mrr) phi(mrr) index(hits@10) z(hits@10)"
+    everything = [*NAMES.values(), *map(parse, examples.split()), *ALIASES.values()]
+    shown = sorted(dict.fromkeys(everything), key=lambda e: isinstance(e, Adjusted))
     rows = [_describe(expression) for expression in shown]
     header = ["metric", "formula", "better", "range", "optimum", "reference", "aliases"]
     notes = [
@@ -184,7 +182,7 @@ def _list_metrics(form: str) -> None:
 
 def _describe(expression: Expression) -> list[str]:
     aliases = [alias for alias, target in ALIASES.items() if target == expression]
-    hits = {"hits@10": None, "z(hits@10)": "z"}
+    hits = {"hits@10": None, "index(hits@10)": "index", "z(hits@10)": "z"}
     if str(expression) in hits:
         aliases += [f"{k}@10" for k, v in HITS_NAMES.items() if v == hits[str(expression)]]
     low, high = expression.range

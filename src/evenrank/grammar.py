@@ -149,7 +149,8 @@ def parse(text: str | Expression) -> Expression:
             return text
         raise InputError("a metric must be a string or a metric", got=type(text).__name__)
     source = text.strip()
-    named = _named("_".join(source.replace("-", " ").split()))
+    words = source.replace("-", " ").split()
+    named = _named("_".join(words)) if "".join(words).replace("_", "").isalnum() else None
     if named is not None:
         return named
     try:
@@ -204,7 +205,7 @@ def _hits(name: str) -> Expression | None:
     """Read `hits_at_10`, `h10`, `adjusted_hits_at_5`."""
     stem = name.rstrip("0123456789")
     k = name[len(stem) :]
-    family = _plain(stem).removesuffix("at").removesuffix("@")
+    family = _plain(stem).removesuffix("at")
     if not k or family not in _PLAIN_HITS:
         return None
     return _adjust(_PLAIN_HITS[family], Metric(hit(int(k))))

@@ -11,7 +11,6 @@ hashable, picklable, and print as they are written: `str(1 / HMR) == "mrr"`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp, inf, isnan, log
 from typing import TYPE_CHECKING, Literal, get_args
@@ -405,7 +404,11 @@ def quantile(values: Floats, mass: Floats, at: float, equal_weights: bool) -> fl
     return float(values[i] + values[j]) / 2.0
 
 
-HITS: Callable[[int], Metric] = lambda k: Metric(hit(k))  # noqa: E731 - reads like the named metrics
+def HITS(k: int) -> Metric:  # noqa: N802 - reads like the named metrics beside it
+    """Share of targets ranked k or better."""
+    return Metric(hit(k))
+
+
 MR = Metric(RANK, 1, 1)
 IMR = Metric(RANK, 1, -1)
 GMR = Metric(RANK, 0, 1)

@@ -145,6 +145,8 @@ class Null:
                 self._outcomes, whole=self.method == "enumerate"
             )
             return Moment(mean, self.method, error), Moment(variance, self.method, error2)
+        if self._certain:
+            return Moment(self.best, "formula"), Moment(0.0, "formula")
         if isinstance(self.metric, Statistic):
             mean, variance = self._order.moments(self.metric.q)
             return Moment(mean, "formula"), Moment(variance, "formula")
@@ -152,6 +154,14 @@ class Null:
             mean, variance = self._extreme()
             return Moment(mean, "formula"), Moment(variance, "formula")
         return self._power_mean(self.metric)
+
+    @property
+    def _certain(self) -> bool:
+        """Whether every outcome has the same value: one candidate each, or all of them hits."""
+        largest = int(self.sizes.size.max())
+        if isinstance(self.metric, Metric):
+            return _at(self.metric, 1) == _at(self.metric, largest)
+        return largest == 1
 
     def _infinite(self) -> NoLawError:
         return NoLawError(

@@ -1,0 +1,53 @@
+# Every target sets up what it needs in .venv; nothing but Python 3.11 or newer is assumed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench peers wheel clean
+
+demo: .venv/.run
+	$(BIN)/evenrank demo
+
+test: .venv/.dev
+	$(BIN)/python -m pytest -q
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.peers
+	$(BIN)/python benchmarks/null.py
+	$(BIN)/python benchmarks/metrics.py
+
+# the libraries evenrank is compared with: large, so they are not part of `make test`
+peers: .venv/.peers
+	$(BIN)/python -m pytest -q tests/test_peers.py
+
+# the tests again, against the built wheel in a venv of its own, away from the sources
+wheel: .venv/.dev
+	rm -rf dist .venv/wheel
+	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(PYTHON) -m venv .venv/wheel
+	.venv/wheel/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
+	cd .venv/wheel && bin/python -m pytest -q -c ../../pyproject.toml --rootdir ../.. ../../tests
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.run: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[dev]"
+	touch $@ .venv/.run
+
+.venv/.peers: .venv/.dev
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) --editable ".[dev,peers]"
+	touch $@
+
+clean:
+	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

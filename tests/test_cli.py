@@ -1,0 +1,186 @@
+"""The shell as users run it: in a process of its own, reading stdout, stderr and the exit code."""
+
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import evenrank as er
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """Run the command; on failure, the one line on stderr."""
+    command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    if code:
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        return done.stderr.removeprefix("evenrank: ").strip()
+    return done.stdout
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "model.parquet"
+    keys = {"relation": ["r", "r", "s", "s"], "side": ["head", "tail"] * 2}
+    er.Ranks([0, 1, 4, 0], [0, 0, 1, 0], [50, 60, 50, 20], keys=keys, protocol={"data": "toy"}).save(
+        path
+    )
+    return path
+
+
+def test_metrics_prints_the_default_table(file):
+    text = run("metrics", file)
+    assert text == str(er.Ranks.load(file).evaluate()) + "\n"
+    assert "mrr ↑" in text
+    assert "data: toy" in text
+
+
+def test_metrics_chooses_splits_and_averages(file):
+    ranks = er.Ranks.load(file)
+    text = run(
+        "metrics", file, "-m", "mrr", "-m", "z(hits@3)", "--by", "relation,side", "--ties", "realistic"
+    )
+    assert text.strip() == str(
+        ranks.by("relation", "side").evaluate("mrr", "z(hits@3)", ties="realistic")
+    )
+    content = json.loads(run("metrics", file, "-m", "mr", "--average", "relation", "--json"))
+    assert content["rows"][0]["values"]["mr"] == ranks.evaluate("mr", average="relation")["mr"]
+    assert content["protocol"]["average"] == "relation"
+
+
+def test_metrics_formats(file):
+    frame = pl.read_csv(run("metrics", file, "--csv").encode())
+    assert frame["mrr"][0] == er.Ranks.load(file).evaluate("mrr")["mrr"]
+    assert "| mrr ↑ |" in run("metrics", file, "--markdown")
+    assert r"\begin{tabular}" in run("metrics", file, "--latex")
+
+
+def test_metrics_of_several_files(file, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("rank,candidates\n1,10\n2.5,10\n")
+    text = run("metrics", file, other, "-m", "mr", "--csv")
+    assert pl.read_csv(text.encode())["ranks"].to_list() == ["model", "other"]
+    both = run("metrics", file, file, "--by", "side", "-m", "mr", "--csv")
+    assert pl.read_csv(both.encode()).height == 4
+
+
+def test_metrics_of_a_file_without_candidates(tmp_path):
+    bare = tmp_path / "bare.csv"
+    bare.write_text("rank\n1\n3\n")
+    assert "mrr" in run("metrics", bare, "--candidates", 20)
+    assert "--candidates" in run("metrics", bare, code=2)
+
+
+def test_metrics_list_names_everything():
+    text = run("metrics", "--list")
+    for name in (
+        "mrr",
+        "hits@10",
+        "igmr",
+        "median",
+        "index(mrr)",
+        "z(hits@10)",
+        "Hoyt et al. 2022",
+        "amri",
+    ):
+        assert name in text
+    rows = json.loads(run("metrics", "--list", "--json"))
+    assert {"metric", "formula", "better", "range", "optimum", "reference", "aliases"} == set(rows[0])
+    assert len(run("metrics", "--list", "--csv").splitlines()) == len(rows) + 1
+    assert r"\toprule" in run("metrics", "--list", "--latex")
+
+
+def test_null(file, tmp_path):
+    content = json.loads(run("null", "1/gmr", "--sizes", "14541x40932", "--json", "--value", "0.02"))
+    law = er.null("igmr", {14_541: 40_932})
+    assert content["mean"] == law.mean()
+    assert content["std"] == law.std()
+    assert content["log p"] == law.logsf(0.02)
+    assert content["method"] == "formula"
+    assert "quadrature" in run("null", "hmr", "--sizes", "100,200,300")
+    ranks = json.loads(run("null", "mr", "--sizes", file, "--json"))
+    assert ranks["tasks"] == 4
+    table = tmp_path / "sizes.csv"
+    table.write_text("size,count,weight\n10,3,1\n20,1,0.5\n")
+    assert json.loads(run("null", "mr", "--sizes", table, "--json"))["mean"] == pytest.approx(
+        (3 * 5.5 + 0.5 * 10.5) / 3.5
+    )
+    lines = tmp_path / "sizes.txt"
+    lines.write_text("10\n20\n")
+    assert json.loads(run("null", "mr", "--sizes", lines, "--json"))["mean"] == 8.0
+    sampled = json.loads(run("null", "std", "--sizes", "9x5", "--method", "sample", "--json"))
+    assert sampled["method"] == "sample"
+    assert sampled["mean error"] > 0
+
+
+def test_adjust():
+    text = run("adjust", "mrr=0.43", "hits@10=0.5", "--sizes", "14541x40932")
+    assert text.strip() == str(er.adjust({"mrr": 0.43, "hits@10": 0.5}, sizes={14_541: 40_932}))
+    content = json.loads(run("adjust", "amrr=0.2", "--sizes", "100x10", "--json"))
+    assert content["rows"][0]["values"]["index(mrr)"] == pytest.approx(0.2)
+
+
+def test_demo_runs_and_makes_the_point():
+    content = json.loads(run("demo", "--json"))
+    rows = {(r["data"], r["model"]): r["values"] for r in content["rows"]}
+    assert len(rows) == 10
+    # Nations' TransE has twice WN18RR's hits@10, and still is less far above chance than that
+    small, large = rows["nations", "TransE"], rows["wn18rr", "TransE"]
+    assert small["hits@10"] > 1.9 * large["hits@10"]
+    assert small["chance(hits@10)"] > 0.9
+    assert small["index(hits@10)"] < 1.3 * large["index(hits@10)"]
+    assert small["z(mrr)"] < large["z(mrr)"]
+    assert "index puts chance at 0" in run("demo")
+
+
+def test_help_and_version():
+    assert "metrics" in run("--help")
+    assert "--average" in run("metrics", "--help")
+    assert run("--version").strip() == f"evenrank {er.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["metrics"], "no file of ranks given"),
+        (["metrics", "nothing.parquet"], "no such file; got nothing.parquet"),
+        (["metrics", "FILE", "-m", "mmr"], "unknown metric; got 'mmr'; did you mean"),
+        (["metrics", "FILE", "--ties", "middle"], "unknown tie rule"),
+        (["metrics", "FILE", "--by", "head"], "no such key column; got 'head'; allowed: relation, side"),
+        (["metrics", "FILE", "--json", "--csv"], "only one output format at a time"),
+        (["metrics", "FILE", "-m", "z(1/hits@3)"], "infinite"),
+        (["null", "mrr"], "Missing option '--sizes'"),
+        (["null", "mrr", "--sizes", "abc"], "neither a file nor numbers; got 'abc'"),
+        (["null", "mrr", "--sizes", "0"], "whole numbers of at least 1; got 0"),
+        (["null", "hits@0", "--sizes", "5"], "k >= 1"),
+        (["null", "1/hits@10", "--sizes", "50x3"], "infinite"),
+        (["null", "count", "--sizes", "5"], "no chance level"),
+        (["adjust", "mrr", "--sizes", "5"], "must look like mrr=0.43; got 'mrr'"),
+        (["adjust", "mrr=x", "--sizes", "5"], "must look like mrr=0.43"),
+        (
+            ["adjust", "mrr=43", "--sizes", "50x3"],
+            "impossible value of mrr; got mrr=43; allowed: 0 to 1",
+        ),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["metrics", "--nonsense"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, file):
+    line = run(*(file if a == "FILE" else a for a in arguments), code=2)
+    assert message in line
+
+
+def test_bad_size_files(tmp_path):
+    for name, content, message in [
+        ("a.txt", "10\nx\n", "one candidate count per line is needed; got 'x'"),
+        ("b.txt", "", "one candidate count per line is needed; got nothing"),
+        ("c.csv", "a,b\n1,2\n", "has no candidate counts; got columns a, b"),
+        ("d.parquet", "PAR1", "cannot read"),
+    ]:
+        (tmp_path / name).write_text(content)
+        assert message in run("null", "mrr", "--sizes", tmp_path / name, code=2)

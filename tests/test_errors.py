@@ -1,0 +1,244 @@
+"""Bad input: one clear error each, in one line, and nothing is lost."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenrank as er
+from evenrank.metric import hit
+
+BAD_RANKS = [
+    (dict(rank=[0], candidates=5), "ranks start at 1; got 0 in row 0"),
+    (dict(rank=[1, -3], candidates=5), "ranks start at 1; got -3 in row 1"),
+    (
+        dict(rank=[1, 6], candidates=5),
+        "a rank is above its number of candidates; got rank 6 of 5 in row 1",
+    ),
+    (dict(rank=[2.5], candidates=2), "a rank is above its number of candidates; got rank 3 of 2"),
+    (dict(rank=[np.nan], candidates=5), "ranks must be finite; got nan in row 0"),
+    (dict(rank=[np.inf], candidates=5), "ranks must be finite; got inf"),
+    (dict(rank=[1.25], candidates=5), "whole numbers or halves; got 1.25"),
+    (dict(rank=["1"], candidates=5), "ranks must be numbers"),
+    (
+        dict(rank=[1, 2], candidates=[5, 5, 5]),
+        "columns differ in length; got 2 rows, but 3 in candidates",
+    ),
+    (
+        dict(rank=[1, 2], candidates=5, weight=[1]),
+        "columns differ in length; got 2 rows, but 1 in weight",
+    ),
+    (dict(rank=[1], candidates=5, weight=[-1]), "weights must be finite and not negative; got -1.0"),
+    (dict(rank=[1], candidates=5, weight=[np.nan]), "weights must be finite"),
+    (dict(rank=[1, 1], candidates=5, weight=[0, 0]), "at least one weight must be positive"),
+    (dict(rank=[1], candidates=5, weight=["a"]), "weights must be numbers"),
+    (dict(rank=[1], candidates=[0]), "candidates must be at least 1; got 0"),
+    (dict(rank=[1], candidates=[2.5]), "candidates must be whole; got 2.5"),
+    (dict(rank=[1], candidates=[10**10]), "candidates must be at most 1,000,000,000"),
+    (dict(rank=[1, 2], candidates=5, keys={"side": ["a"]}), "columns differ in length"),
+    (dict(rank=[1], candidates=5, keys={"weight": ["a"]}), "has the name of a count"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_RANKS, ids=[m for _, m in BAD_RANKS])
+def test_bad_ranks(arguments, message):
+    with pytest.raises(er.InputError) as caught:
+        er.Ranks.of(**arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def raises(message):
+    return pytest.raises(er.EvenrankError, match=message)
+
+
+def test_bad_counts_and_pairs():
+    with raises("better must be at least 0"):
+        er.Ranks([-1], [0], [5])
+    with raises("better must be whole"):
+        er.Ranks([0.5], [0], [5])
+    with raises("a column of whole numbers"):
+        er.Ranks([[1, 2]], [0], [5])
+    with raises("below its optimistic one; got 1 in row 0"):
+        er.Ranks.between([2], [1], [5])
+    with raises("optimistic ranks must be at least 1"):
+        er.Ranks.between([0], [1], [5])
+
+
+def test_bad_scores():
+    with raises("got NaN for query 1, candidate 2"):
+        er.Ranks.from_scores([[1, 2, 3], [1, 2, np.nan]], [0, 0])
+    with raises("not among the candidates"):
+        er.Ranks.from_scores([[1, 2, 3]], [3])
+    with raises("target must be at least 0"):
+        er.Ranks.from_scores([[1, 2, 3]], [-1])
+    with raises("known and scores differ in shape"):
+        er.Ranks.from_scores([[1, 2, 3]], [0], known=[[True]])
+    with raises("must be a matrix"):
+        er.Ranks.from_scores([1, 2, 3], [0])
+
+
+@pytest.mark.parametrize("all_nan", [True, False])
+def test_nan_never_becomes_a_good_rank(all_nan):
+    """Elsewhere a model that returns NaN gets MRR 2.0, 1.0 or infinity."""
+    scores = np.full((2, 4), np.nan) if all_nan else np.array([[np.nan, 1, 2, 3], [0, 1, 2, 3]])
+    with raises("a score is not a number"):
+        er.Ranks.from_scores(scores, [0, 1])
+
+
+def test_infinite_scores_are_ordinary_scores_and_stay_candidates():
+    ranks = er.Ranks.from_scores([[np.inf, 1, -np.inf, np.inf]], [1])
+    assert (ranks.better[0], ranks.equal[0], ranks.candidates[0]) == (2, 0, 4)
+
+
+def test_tiny_and_negative_scores_are_compared_exactly():
+    """No tolerance, no rounding, no sign: scaled or shifted scores have the same ranks."""
+    scores = np.random.default_rng(0).standard_normal((20, 50))
+    want = er.Ranks.from_scores(scores, np.arange(20))
+    for other in (scores * 1e-6, scores * 1e-300, scores - 1000):
+        got = er.Ranks.from_scores(other, np.arange(20))
+        assert got.better.tolist() == want.better.tolist()
+
+
+def test_bad_options(tmp_path):
+    ranks = er.Ranks.of([1, 2], candidates=5, keys={"side": ["head", "tail"]})
+    with raises("unknown tie rule; got 'middle'; allowed: expected, realistic, optimistic, pessimistic"):
+        ranks.evaluate("mrr", ties="middle")
+    with raises("no such key column; got 'relation'; allowed: side"):
+        ranks.by("relation")
+    with raises("needs a key"):
+        ranks.by()
+    with raises("averaging by query needs to know the queries; got no key head, relation, tail"):
+        ranks.evaluate("mrr", average="query")
+    with raises("no such key column"):
+        ranks.evaluate("mrr", average="macro")
+    with raises("unknown metric"):
+        ranks.evaluate("mmr")
+
+
+def test_bad_metrics():
+    with raises("must be a number"):
+        er.Metric(p=float("nan"))
+    with raises("q must be 1 or -1"):
+        er.Metric(q=2)
+    for k in (0, -1, 1.5, True):
+        with raises("k >= 1"):
+            hit(k)
+    with raises("unknown adjustment"):
+        er.Adjusted("best", er.MRR)
+    with pytest.raises(TypeError):
+        2 / er.MR
+    with pytest.raises(TypeError):
+        2 / er.MEDIAN
+
+
+def test_bad_null():
+    for sizes, message in [
+        ([], "non-empty list"),
+        ([0], "at least 1; got 0"),
+        ([2.5], "whole numbers"),
+        ([np.nan], "whole numbers"),
+        (["a"], "whole numbers; got type"),
+        ({5: 0}, "every count is 0"),
+        ({5: -1}, "counts must be whole numbers of at least 0"),
+    ]:
+        with raises(message):
+            er.null("mrr", sizes)
+    with raises("counts and candidate counts differ in length"):
+        er.null("mrr", [5, 6], counts=[1])
+    with raises("weights and candidate counts differ in length"):
+        er.null("mrr", [5, 6], weights=[1])
+    with raises("at least one weight must be positive"):
+        er.null("mrr", [5, 6], weights=[0, 0])
+    with raises("unknown method; got 'guess'; allowed: exact, enumerate, sample"):
+        er.null("mrr", [5], method="guess")
+    with raises("plain metric is needed here; got z.mrr.; use mrr"):
+        er.null("z(mrr)", [5])
+    with raises("no tasks"):
+        er.null("mrr", er.Tally())
+    with raises("no chance level"):
+        er.null("count", [5])
+    with raises("no exact law"):
+        er.null("std", [5, 6]).mean()
+    with raises("weighted median has no exact law"):
+        er.null("median", [5, 6], weights=[1, 2]).mean()
+    with raises("neither large nor small|no better or worse"):
+        er.null("mad", [5, 6]).sf(1.0)
+    with raises("a tail needs a number"):
+        er.null("mrr", [5, 6]).sf(float("nan"))
+    with raises("too many outcomes to enumerate"):
+        er.null("mrr", {100: 50}, method="enumerate").mean()
+    with raises("too many ranks to draw"):
+        er.null("mrr", {100: 10**9}, method="sample").mean()
+    with raises("at least 2 samples"):
+        er.null("mrr", [5], method="sample", samples=1).mean()
+    with raises("quantile between two ranks that can be so far apart"):
+        er.null("median", [10**7, 2 * 10**7]).mean()
+
+
+def test_bad_lines():
+    with raises("same x"):
+        er.Affine.through((1, 0), (1, 1))
+    with raises("flat line"):
+        ~er.Affine(0.0, 1.0)
+
+
+def test_bad_files(tmp_path):
+    good = tmp_path / "good.parquet"
+    er.Ranks.of(np.arange(1, 500), candidates=500).save(good)
+    truncated = tmp_path / "truncated.parquet"
+    truncated.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+    with raises("cannot read .*truncated.parquet; got .*; it may be damaged, truncated"):
+        er.Ranks.load(truncated)
+    with raises("no such file; got .*missing.parquet"):
+        er.Ranks.load(tmp_path / "missing.parquet")
+    other = tmp_path / "other.parquet"
+    pl.DataFrame({"score": [1.0]}).write_parquet(other)
+    with raises("has no ranks evenrank can read; got columns score; allowed: better"):
+        er.Ranks.load(other)
+    lacking = tmp_path / "lacking.csv"
+    lacking.write_text("rank\n1\n2\n")
+    with raises("pass candidates="):
+        er.Ranks.load(lacking)
+    assert len(er.Ranks.load(lacking, candidates=9)) == 2
+    hole = tmp_path / "hole.csv"
+    hole.write_text("rank,candidates\n1,5\n,5\n")
+    with raises("hole.csv: empty cell in column rank; got row 1"):
+        er.Ranks.load(hole)
+    ragged = tmp_path / "ragged.csv"
+    ragged.write_text("rank,candidates\n1,5\n2,5,7,8\n")
+    with raises("cannot read .*ragged.csv"):
+        er.Ranks.load(ragged)
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"\xff\xfe\x00rank")
+    with raises("cannot read .*binary.csv"):
+        er.Ranks.load(binary)
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    with raises("cannot read .*empty.csv"):
+        er.Ranks.load(empty)
+    with raises("not a table of ranks; got object"):
+        er.Ranks.from_frame(object())
+
+
+def test_unwritable_output_leaves_nothing(tmp_path):
+    ranks = er.Ranks.of([1], candidates=5)
+    with raises("cannot write .*; got"):
+        ranks.save(tmp_path / "no" / "such" / "folder.parquet")
+    with raises("cannot write .*; got"):
+        ranks.save(tmp_path / "no" / "such" / "folder.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "r.parquet"
+    er.Ranks.of([1], candidates=5).save(path)
+    before = path.read_bytes()
+
+    def full(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with raises("cannot write .*; got No space left on device"):
+        er.Ranks.of([2], candidates=5).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

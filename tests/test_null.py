@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import evenrank as er
 import oracle
 import strategies as own
-from evenrank.law import _tails
+from evenrank.law import _power, _tails
 from evenrank.law._order import log_count
 from evenrank.law._sum import Sizes, SumLaw, cumulants_from_moments, log1pmx
 from evenrank.metric import GAIN, RANK, hit
@@ -93,6 +93,19 @@ def test_random_metrics_on_random_sizes(sizes, metric):
     law = er.null(metric, sizes)
     assert relative(law.mean(), mean) <= 1e-11
     assert abs(law.var() - variance) <= 1e-10 * variance + 1e-28 * mean**2
+
+
+@given(
+    st.lists(st.integers(1, 10**9), min_size=1, max_size=20),
+    st.sampled_from(["mr", "mrr", "hits@1", "hits@300"]),
+)
+def test_closed_forms_agree_with_the_general_sum(sizes, name):
+    metric = er.parse(name)
+    law = er.null(metric, sizes)
+    assume(law.var() > 0)
+    mean, variance = _power.additive(SumLaw(metric.term(1, max(sizes))[0], law.sizes))
+    assert law.mean() == pytest.approx(mean, rel=1e-13)
+    assert law.var() == pytest.approx(variance, rel=1e-12)
 
 
 @given(own.sizes)

@@ -148,9 +148,11 @@ class Adjusted:
             )
 
     @property
-    def increasing(self) -> bool:
-        """Whether larger is better."""
-        return self.adjustment in ("index", "z", "phi") or bool(self.metric.increasing)
+    def increasing(self) -> bool | None:
+        """Whether larger is better; a chance level is neither good nor bad."""
+        if self.adjustment == "chance":
+            return None
+        return True if self.adjustment != "ratio" else self.metric.increasing
 
     @property
     def best(self) -> float | None:

@@ -188,8 +188,6 @@ def _describe(expression: Expression) -> list[str]:
     low, high = expression.range
     best = expression.best
     direction = {True: "larger", False: "smaller", None: "neither"}[expression.increasing]
-    if isinstance(expression, Adjusted) and expression.adjustment == "chance":
-        direction = "neither"
     return [
         str(expression),
         expression.formula,
@@ -328,8 +326,6 @@ def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
             "hits@10",
             "chance(hits@10)",
             "index(hits@10)",
-            "mr",
-            "index(mr)",
             "z(mrr)",
         ],
         labels=[

@@ -195,6 +195,9 @@ class Null:
 
     def _power_mean(self, metric: Metric) -> tuple[Moment, Moment]:
         p, q = metric.p, metric.q
+        simple = _power.closed(metric, self.sizes)
+        if simple is not None:
+            return Moment(simple[0], "formula"), Moment(simple[1], "formula")
         log_positive = self._positive[1]
         if log_positive < 0 and q == -1:
             raise self._infinite()

@@ -32,12 +32,49 @@ from math import ceil, exp, expm1, floor, isfinite, lgamma, log1p
 import numpy as np
 
 from evenrank.errors import NoLawError
-from evenrank.law._sum import SumLaw
+from evenrank.law._sum import Sizes, SumLaw
+from evenrank.metric import RANK, Metric
 from evenrank.sums import Floats
 
 STEP = 0.4
 AGREE = 1e-7  # the finer of two rules is as exact as the square of their difference
 NEGLIGIBLE = 1e-19
+
+
+def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
+    """Mean and variance of MR, MRR and hits@k from the textbook; None for other metrics.
+
+    `SumLaw` gives the same numbers; these take microseconds.
+    """
+    n = sizes.size.astype(float)
+    if metric.f.k is not None and metric.p == metric.q == 1:
+        mean = np.minimum(1.0, metric.f.k / n)
+        variance = mean * (1.0 - mean)
+    elif metric.f == RANK and metric.p == metric.q == 1:
+        mean, variance = (n + 1.0) / 2.0, (n * n - 1.0) / 12.0
+    elif metric.f == RANK and metric.p == metric.q == -1:
+        first, second = _harmonic(n)
+        mean = first / n
+        variance = np.maximum(second / n - mean * mean, 0.0)
+    else:
+        return None
+    mass = sizes.count * sizes.weight
+    return float((mass * mean).sum()), float((mass * sizes.weight * variance).sum())
+
+
+def _harmonic(n: Floats) -> tuple[Floats, Floats]:
+    """Sums of 1/j and 1/j^2 for j up to n: by Euler-Maclaurin from 64 on, added up below."""
+    j = np.arange(1.0, 64.0)
+    small = np.minimum(n, 63.0).astype(int) - 1
+    x = 1.0 / np.maximum(n, 64.0)
+    y = x * x
+    first = np.log(np.maximum(n, 64.0)) + np.euler_gamma
+    first += x / 2 - y / 12 + y**2 / 120 - y**3 / 252 + y**4 / 240
+    second = np.pi**2 / 6 - x + y / 2 - x * y / 6 + x * y**2 / 30 - x * y**3 / 42 + x * y**4 / 30
+    return (
+        np.where(n < 64, np.cumsum(1.0 / j)[small], first),
+        np.where(n < 64, np.cumsum(1.0 / j**2)[small], second),
+    )
 
 
 def additive(law: SumLaw) -> tuple[float, float]:
@@ -111,7 +148,7 @@ def _trapezoid(law: SumLaw, exponents: Floats, m: int, start: float, step: float
     for direction in (1.0, -1.0):
         v = start if direction > 0 else start - step
         for _ in range(400):
-            nodes = v + direction * step * np.arange(16.0)
+            nodes = v + direction * step * np.arange(32.0)
             values = _integrand(law, exponents, m, nodes)
             sums += values.sum(axis=1)
             largest = np.maximum(largest, np.abs(values).max(axis=1))

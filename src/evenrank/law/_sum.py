@@ -106,7 +106,6 @@ class _Block:
         self.scaled = self.d / self.spread if self.spread else self.d
         self._power = np.ones_like(self.d)
         self._moments: list[Floats] = []
-        self._cumulants_of_sum: list[float] = []
 
     def expect(self, values: Floats) -> Floats:
         """Average values given at the points over 1..N, for each distinct size N (last axis)."""
@@ -129,28 +128,13 @@ class _Block:
         """Var X by distinct size."""
         return np.asarray(self.spread**2 * (self.moment(2) - self.moment(1) ** 2))
 
-    def near(self, t: Floats, order: int) -> Floats:
-        """Log E exp(-tS), K and cumulants 1..order of the block's part of S, for reach up to NEAR."""
-        unit = self.spread * float(self.weight.max())
-        if len(self._cumulants_of_sum) < TERMS + order:
-            moments = [self.moment(k) for k in range(1, TERMS + order + 1)]
-            share = self.weight / self.weight.max()
-            self._cumulants_of_sum = [
-                float((self.count * share**k * per_size[self.index]).sum())
-                for k, per_size in enumerate(cumulants_from_moments(moments), start=1)
-            ]
-        kappa, scaled = self._cumulants_of_sum, -t * unit
-        out = np.zeros((order + 2, len(t)))
-        for j in range(order + 1):  # row j+1 is the j-th derivative, less the mean in K and K'
-            first = max(0, 2 - j)
-            for k in range(TERMS, first, -1):
-                out[j + 1] = (out[j + 1] + kappa[k + j - 1]) * scaled / k
-            out[j + 1] += kappa[first + j - 1]
-            for k in range(first, 0, -1):
-                out[j + 1] *= scaled / k
-            out[j + 1] *= unit**j
-        out[0] = out[1] - t * float((self.count * self.weight * self.mean[self.index]).sum())
-        return out
+    def cumulants_of_sum(self, order: int, unit: float) -> Floats:
+        """Cumulants 1..order of the block's part of S, in the given unit (the first less its center)."""
+        per_size = cumulants_from_moments([self.moment(k) for k in range(1, order + 1)])
+        share = self.weight * self.spread / unit
+        return np.array(
+            [(self.count * share**k * c[self.index]).sum() for k, c in enumerate(per_size, start=1)]
+        )
 
     def series(self, tau: Floats, pairs: slice, order: int) -> list[Floats]:
         """By pair and node, for reach at most one: log E exp(-tau X), K, cumulants 1..order of X."""
@@ -219,6 +203,7 @@ class SumLaw:
             _Block(x, *(a[octave == o] for a in (sizes.size, sizes.weight, sizes.count)))
             for o in np.unique(octave)
         ]
+        self._kappa: Floats = np.zeros(0)
 
     def _sum(self, per_size: str, power: int) -> float:
         return sum(
@@ -252,15 +237,38 @@ class SumLaw:
         """
         t = np.asarray(t, dtype=float)
         out = np.zeros((order + 2, len(t)))
-        for block in self.blocks:
+        close = np.abs(t) * self._unit <= NEAR
+        out[:, close] = self._near(t[close], order)
+        for block in self.blocks if not close.all() else ():
             if not block.spread:
-                out[0] -= t * block.center * float((block.weight * block.count).sum())
+                out[0, ~close] -= t[~close] * block.center * float((block.weight * block.count).sum())
                 continue
-            near = np.abs(t) * block.spread * block.weight.max() <= NEAR
-            out[:, near] += block.near(t[near], order)
-            for nodes, weight, terms in self._parts(block, t, np.flatnonzero(~near), order):
+            for nodes, weight, terms in self._parts(block, t, np.flatnonzero(~close), order):
                 for k, term in enumerate(terms):
                     out[k, nodes] += (term * weight[:, None] ** max(0, k - 1)).sum(axis=0)
+        return out
+
+    @cached_property
+    def _unit(self) -> float:
+        """The reach of the widest task at t = 1."""
+        return max(block.spread * float(block.weight.max()) for block in self.blocks)
+
+    def _near(self, t: Floats, order: int) -> Floats:
+        """Give the same by the power series of K, for reach up to NEAR."""
+        if len(self._kappa) < TERMS + order and self._unit:
+            parts = [block.cumulants_of_sum(TERMS + order, self._unit) for block in self.blocks]
+            self._kappa = np.sum(parts, axis=0)
+        scaled = -t * self._unit
+        out = np.zeros((order + 2, len(t)))
+        for j in range(order + 1) if self._unit else ():
+            first = max(0, 2 - j)  # row j + 1 is the j-th derivative, less the mean in K and K'
+            for k in range(TERMS, first, -1):
+                out[j + 1] = (out[j + 1] + self._kappa[k + j - 1]) * scaled / k
+            out[j + 1] += self._kappa[first + j - 1]
+            for k in range(first, 0, -1):
+                out[j + 1] *= scaled / k
+            out[j + 1] *= self._unit**j
+        out[0] = out[1] - t * self.mean
         return out
 
     def _parts(

@@ -301,11 +301,11 @@ def adjust(
 
     Adjusted values are taken back to the raw ones first.
 
-    >>> print(adjust({"mrr": 0.35, "index(hits@10)": 0.5}, sizes={14_541: 40_932}))
+    >>> print(adjust({"mrr": 0.35, "index(hits@10)": 0.4}, sizes={14_541: 40_932}))
     metric      value    chance  ratio   index       z    phi
     ---------  ------  --------  -----  ------  ------  -----
     mrr ↑      0.3500  6.99e-04  500.8  0.3495  +6,659  1.000
-    hits@10 ↑  0.5003  6.88e-04  727.6  0.5000  +3,856  1.000
+    hits@10 ↑  0.4004  6.88e-04  582.2  0.4000  +3,085  1.000
     tasks: 40,932; sizes: 14,541 [77342fb5]
     """
     if not values:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from evenrank.errors import InputError
-from evenrank.sums import Floats, Function, Ints, Rule
+from evenrank.sums import DIRECT, Floats, Function, Ints, Rule
 
 if TYPE_CHECKING:
     from evenrank.tally import Tally
@@ -131,16 +131,35 @@ def hit(k: int) -> Transform:
     return Transform(f"hits@{k}", _Hit(int(k)), f"[r <= {k}]", _BORDES, limit=0.0)
 
 
-def ranges_mean(g: Function, low: Floats, high: Floats) -> Floats:
-    """Average `g` over the integers `low..high` of each row; `g(low)` where a row is a point."""
-    means = g(low)
-    tied = high > low
-    if tied.any():
-        first, last = low[tied].astype(np.int64), high[tied].astype(np.int64)
-        rule = Rule(first, last, g)
-        means = np.array(means)
-        means[tied] = rule.sum(g(rule.points)) / (last - first + 1)
-    return means
+class Ranges:
+    """Rows of ranks `low..high` with their mass: what a metric is evaluated on.
+
+    >>> Ranges(np.array([1.0, 2.0]), np.array([1.0, 4.0]), np.ones(2)).mean(lambda r: r).tolist()
+    [1.0, 3.0]
+    """
+
+    def __init__(self, low: Floats, high: Floats, mass: Floats) -> None:
+        """Hold the rows; a point has `low == high`, and may then be a half-integer."""
+        self.low, self.high, self.mass = low, high, mass
+        self._tied = np.flatnonzero(high > low)
+        self._first, self._last = (end[self._tied].astype(np.int64) for end in (low, high))
+        self._terms: Rule | None = None
+
+    def mean(self, g: Function) -> Floats:
+        """Average `g` over the ranks of each row; `g(low)` where a row is a point."""
+        means = g(self.low)
+        if len(self._tied):
+            rule = self._rule(g)
+            means = np.array(means)
+            means[self._tied] = rule.sum(g(rule.points)) / (self._last - self._first + 1)
+        return means
+
+    def _rule(self, g: Function) -> Rule:
+        if (self._last - self._first).max() >= DIRECT:
+            return Rule(self._first, self._last, g)
+        if self._terms is None:  # short ranges are added term by term, the same for every g
+            self._terms = Rule(self._first, self._last, g)
+        return self._terms
 
 
 @dataclass(frozen=True)
@@ -258,15 +277,15 @@ class Metric:
 
         Under `expected` ties, `f(r)^p` is averaged over the ranks a tie allows.
         """
-        low, high, mass = tally.rows(ties)
+        rows = tally.rows(ties)
         p, q = self.p, self.q
         if abs(p) == inf:
-            ends = np.concatenate([self.f(low), self.f(high)])
+            ends = np.concatenate([self.f(rows.low), self.f(rows.high)])
             mean = float(ends.max() if p > 0 else ends.min())
         else:
-            x, ref = self.term(float(low.min()), float(high.max()))
+            x, ref = self.term(float(rows.low.min()), float(rows.high.max()))
             with np.errstate(divide="ignore"):  # f = 0 under p <= 0: the mean is 0, as it should be
-                total = float((mass * ranges_mean(x, low, high)).sum() / mass.sum())
+                total = float((rows.mass * rows.mean(x)).sum() / rows.mass.sum())
             if p == 0:
                 return exp(q * total) if total > -inf else (0.0 if q == 1 else inf)
             if p == q and ref == 1.0:
@@ -370,10 +389,10 @@ class Statistic:
     def __call__(self, tally: Tally, ties: Ties = "expected") -> float:
         """Evaluate on what was ranked."""
         check_ties(ties)
-        low, high, mass = tally.rows("realistic" if ties == "expected" else ties)
+        rows = tally.rows("realistic" if ties == "expected" else ties)
         if self.kind == "count":
             return float(tally.count)
-        rank = (low + high) / 2.0
+        rank, mass = rows.low, rows.mass
         equal_weights = tally.equal_weights
         if self.kind == "quantile":
             value = quantile(rank, mass, self.at or 0.0, equal_weights)

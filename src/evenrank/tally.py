@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank.errors import InputError
-from evenrank.metric import Ties, check_ties
-from evenrank.sums import Floats, Ints
+from evenrank.metric import Ranges, Ties, check_ties
+from evenrank.sums import Ints
 
 
 class Histogram:
@@ -126,8 +126,9 @@ def _pack(columns: list[NDArray[Any]]) -> tuple[Ints, list[tuple[int, Decoder]]]
     digits: list[tuple[int, Decoder]] = []
     room = 1
     for column in columns:
-        low = column.min()
-        if low == column.max():
+        # a broadcast constant need not be read through; that saves four passes of ten million
+        low = column[0] if column.strides == (0,) else column.min()
+        if column.strides == (0,) or low == column.max():
             digits.append((1, partial(_constant, low)))
             continue
         if column.dtype.kind == "f":
@@ -160,13 +161,14 @@ class Tally:
     (True, True, 3)
     """
 
-    __slots__ = ("ranks", "sizes")
+    __slots__ = ("_rows", "ranks", "sizes")
 
     def __init__(self, ranks: Histogram | None = None, sizes: Histogram | None = None) -> None:
         """Hold two histograms; without them, nothing was ranked yet."""
         none = np.zeros(0, dtype=np.int64)
         self.ranks = ranks or Histogram.of(better=none, equal=none, weight=none.astype(float))
         self.sizes = sizes or Histogram.of(candidates=none, weight=none.astype(float))
+        self._rows: dict[Ties, Ranges] = {}
 
     @classmethod
     def of(
@@ -185,7 +187,8 @@ class Tally:
         if one.ndim or not 0 < len(tied) < len(equal) // 2:
             return cls(Histogram.of(better=better, equal=equal, weight=w), sizes)
         # Few ties: count all rows as untied, which is one dense pass, then move the tied ones over.
-        every = Histogram.of(better=better, equal=np.zeros_like(equal), weight=w)
+        none = np.broadcast_to(equal.dtype.type(0), equal.shape)
+        every = Histogram.of(better=better, equal=none, weight=w)
         apart = Histogram.of(better=better[tied], equal=equal[tied], weight=w[tied])
         moved = np.searchsorted(every["better"], apart["better"])
         np.subtract.at(every.counts, moved, apart.counts)
@@ -202,7 +205,7 @@ class Tally:
     ) -> None:
         """Count more rows in place, for streams."""
         more = self + Tally.of(better, equal, candidates, weight)
-        self.ranks, self.sizes = more.ranks, more.sizes
+        self.ranks, self.sizes, self._rows = more.ranks, more.sizes, {}
 
     @property
     def count(self) -> int:
@@ -221,13 +224,18 @@ class Tally:
         self._refuse_empty()
         return float(self.ranks.counts[self.ranks["equal"] > 0].sum() / self.count)
 
-    def rows(self, ties: Ties) -> tuple[Floats, Floats, Floats]:
-        """Give lowest rank, highest rank and mass of each distinct row, under a tie rule.
+    def rows(self, ties: Ties) -> Ranges:
+        """Give the distinct rows that weigh anything, under a tie rule.
 
         The mass is the plain count where all weights are equal.
         """
         check_ties(ties)
         self._refuse_empty()
+        if ties not in self._rows:
+            self._rows[ties] = self._read(ties)
+        return self._rows[ties]
+
+    def _read(self, ties: Ties) -> Ranges:
         low = self.ranks["better"] + 1.0
         high = low + self.ranks["equal"]
         counts = self.ranks.counts.astype(float)
@@ -239,7 +247,7 @@ class Tally:
         elif ties == "realistic":
             low = high = (low + high) / 2.0
         weighs = mass > 0
-        return low[weighs], high[weighs], mass[weighs]
+        return Ranges(low[weighs], high[weighs], mass[weighs])
 
     def _refuse_empty(self) -> None:
         if not len(self.ranks):

@@ -69,7 +69,7 @@ class Transform:
             bad = probe[~np.isfinite(values) | (values < 0)][0]
             raise InputError(
                 f"transform {self.name!r} must be finite and non-negative",
-                got=f"{float(self.function(np.array([bad]))[0])} at rank {bad:.0f}",
+                got=f"{self.at(bad)} at rank {bad:.0f}",
             )
         steps = np.diff(values)
         if (steps > 0).any() and (steps < 0).any():
@@ -92,6 +92,10 @@ class Transform:
     def __call__(self, rank: Floats) -> Floats:
         """Apply the function."""
         return np.asarray(self.function(rank), dtype=float)
+
+    def at(self, rank: float) -> float:
+        """Apply the function to one rank."""
+        return float(self(np.array([float(rank)]))[0])
 
     def __repr__(self) -> str:
         """Name it; the function has no useful text."""
@@ -203,7 +207,7 @@ class Metric:
     @property
     def best(self) -> float:
         """The value when every rank is 1."""
-        return float(self.f(np.ones(1))[0]) ** self.q
+        return self.f.at(1) ** self.q
 
     @property
     def range(self) -> tuple[float, float]:

@@ -32,6 +32,19 @@ DIRECT = 128  # ranges up to this long are added up term by term
 MOST_POINTS = 30_000_000  # a function that needs more is not smooth; refuse instead of swapping
 
 
+def last_true(limit: int, holds: Callable[[int], bool]) -> int:
+    """Give the last integer up to `limit` for which a condition holds that holds up to some point.
+
+    >>> last_true(100, lambda x: x * x < 50)
+    7
+    """
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
 @cache
 def _panel_rule() -> tuple[Floats, Floats, Floats]:
     """Gauss nodes, the map from values to Legendre coefficients, and the discrete-sum weights.

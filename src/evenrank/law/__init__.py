@@ -4,50 +4,47 @@ Chance: `n` independent tasks, task `i` with `N_i` candidates and weight `w_i`, 
 1..N_i. Only the multiset of (size, weight) pairs matters, and every cost is per distinct pair.
 
 - `_sum`    S = sum w X(rank): cumulant generating function, at full precision for any n
-- `_power`  moments of S^s: additive, product (p = 0) and Laplace transform (everything else)
+- `_power`  power means: additive, product (p = 0) and Laplace transform (everything else)
 - `_order`  order statistics: min, max, median, quantiles
-- `_tails`  survival functions
+- `_count`  Poisson-binomial counts, for order statistics and the tail of hits@k
+- `_tails`  saddlepoint tails of S
 - `_check`  enumeration and sampling, to check the others
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from math import exp, inf, log, sqrt
-from typing import Any, Literal, get_args
+from math import exp, inf, sqrt
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank.columns import check_weights
 from evenrank.errors import InputError, NoLawError
-from evenrank.law import _check, _power, _tails
-from evenrank.law._order import OrderLaw, Trials, extreme_moments, log_count
-from evenrank.law._sum import Sizes, SumLaw
-from evenrank.metric import RANK, Metric, Statistic
-from evenrank.sums import Floats, Ints
+from evenrank.law import _check
+from evenrank.law._check import Outcomes
+from evenrank.law._moment import Moment
+from evenrank.law._order import Extreme, Quantile
+from evenrank.law._power import PowerMean
+from evenrank.law._sum import Sizes
+from evenrank.metric import Metric, Statistic
+from evenrank.sums import Ints
 from evenrank.tally import Histogram, Tally
 
 Method = Literal["exact", "enumerate", "sample"]
 FEW_OUTCOMES = 20_000  # below this, a tail is read off the full list of outcomes
 
 
-class Moment(float):
-    """A float that says how it was made: `method`, and for a sampled one its standard `error`."""
+class Way(Protocol):
+    """One way to a metric's law."""
 
-    method: str
-    error: float
+    def moments(self) -> tuple[Moment, Moment]:
+        """Mean and variance."""
 
-    def __new__(cls, value: float, method: str, error: float = 0.0) -> Moment:
-        """Attach the method to the number."""
-        self = super().__new__(cls, value)
-        self.method, self.error = method, error
-        return self
-
-    def __reduce__(self) -> tuple[type[Moment], tuple[float, str, float]]:
-        """Pickle all three."""
-        return Moment, (float(self), self.method, self.error)
+    def log_tail(self, value: float) -> Moment:
+        """Log P(at least as good as the value)."""
 
 
 class Null:
@@ -120,217 +117,40 @@ class Null:
             raise InputError("a tail needs a number", got=value)
         if self.metric.increasing is None:
             raise NoLawError(f"{self.metric} has no better or worse, so no tail either")
-        if self.method != "exact" or _check.outcomes(self.sizes) <= FEW_OUTCOMES:
-            sign = 1.0 if self.metric.increasing else -1.0
-            # values within rounding of the one asked for count as equal to it
-            reached = sign * self._outcomes >= sign * value - 1e-12 * abs(value)
-            share = float(reached.mean())
-            way = self.method if self.method != "exact" else "enumerate"
-            return Moment(log(share) if share else -inf, way)
-        log_p, how = self._log_tail(value)
-        return Moment(min(0.0, log_p), how)
+        few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
+        log_p = (self._every if few else self._way).log_tail(value)
+        return Moment(min(0.0, log_p), log_p.method)
 
     @cached_property
-    def _outcomes(self) -> Floats:
+    def _way(self) -> Way:
+        """The law by the method asked for."""
+        metric, sizes = self.metric, self.sizes
+        if self.method == "enumerate":
+            return self._every
         if self.method == "sample":
-            return _check.sampled(self.metric, self.sizes, self._samples, self._seed)
-        return _check.enumerated(self.metric, self.sizes)
+            sample = _check.sampled(metric, sizes, self._samples, self._seed)
+            return Outcomes(metric, sample, "sample")
+        if isinstance(metric, Statistic):
+            return Quantile(metric, sizes)
+        return Extreme(metric, sizes) if abs(metric.p) == inf else PowerMean(metric, sizes)
+
+    @cached_property
+    def _every(self) -> Outcomes:
+        return Outcomes(self.metric, _check.enumerated(self.metric, self.sizes), "enumerate")
 
     @cached_property
     def _moments(self) -> tuple[Moment, Moment]:
-        if self.method != "exact":
-            if not np.isfinite(self._outcomes).all():
-                raise self._infinite()
-            mean, variance, error, error2 = _check.moments(
-                self._outcomes, whole=self.method == "enumerate"
-            )
-            return Moment(mean, self.method, error), Moment(variance, self.method, error2)
-        if self._certain:
+        if self.method == "exact" and self._certain:
             return Moment(self.best, "formula"), Moment(0.0, "formula")
-        if isinstance(self.metric, Statistic):
-            mean, variance = self._order.moments(self.metric.q)
-            return Moment(mean, "formula"), Moment(variance, "formula")
-        if abs(self.metric.p) == inf:
-            mean, variance = self._extreme()
-            return Moment(mean, "formula"), Moment(variance, "formula")
-        return self._power_mean(self.metric)
+        return self._way.moments()
 
     @property
     def _certain(self) -> bool:
         """Whether every outcome has the same value: one candidate each, or all of them hits."""
         largest = int(self.sizes.size.max())
         if isinstance(self.metric, Metric):
-            return _at(self.metric, 1) == _at(self.metric, largest)
+            return self.metric.f.at(1) == self.metric.f.at(largest)
         return largest == 1
-
-    def _infinite(self) -> NoLawError:
-        return NoLawError(
-            f"the expectation of {self.metric} under chance is infinite",
-            got="a positive probability that the value under the inverse is 0",
-            do=f"use {self.metric.__rtruediv__(1)} instead",
-        )
-
-    # The power means ---------------------------------------------------------------------------
-
-    @cached_property
-    def _positive(self) -> tuple[Sizes, float]:
-        """Sizes cut to the ranks where f > 0, and the log probability of falling there.
-
-        For p <= 0 one f = 0 makes the whole mean 0, so the law is that of the cut sizes times that
-        probability.
-        """
-        assert isinstance(self.metric, Metric)
-        metric, largest = self.metric, int(self.sizes.size.max())
-        if metric.p > 0 or _at(metric, largest) > 0:
-            return self.sizes, 0.0
-        cut = self.sizes.capped(_last(largest, lambda rank: _at(metric, rank) > 0))
-        return cut, float((np.log(cut.size / self.sizes.size) * self.sizes.count).sum())
-
-    @cached_property
-    def _law(self) -> tuple[SumLaw, float]:
-        assert isinstance(self.metric, Metric)
-        sizes = self._positive[0]
-        x, reference = self.metric.term(1.0, float(sizes.size.max()))
-        return SumLaw(x, sizes), reference
-
-    def _power_mean(self, metric: Metric) -> tuple[Moment, Moment]:
-        p, q = metric.p, metric.q
-        simple = _power.closed(metric, self.sizes)
-        if simple is not None:
-            return Moment(simple[0], "formula"), Moment(simple[1], "formula")
-        log_positive = self._positive[1]
-        if log_positive < 0 and q == -1:
-            raise self._infinite()
-        law, reference = self._law
-        method = "formula"
-        if p == 0:
-            mean, variance = _power.product(law, q)
-        elif p == q:
-            mean, variance = _power.additive(law)
-        else:
-            if p > 0 and q == -1 and law.bounds[0] <= 0.0:
-                raise self._infinite()
-            method = "formula" if q / p in (2.0, 3.0) else "quadrature"
-            mean, variance = _power.power(law, q / p)
-        scale = reference**q
-        mean, variance = mean * scale, variance * scale * scale
-        if log_positive < 0:
-            chance = exp(log_positive)
-            variance = chance * (variance + (1.0 - chance) * mean * mean)
-            mean *= chance
-        return Moment(mean, method), Moment(variance, method)
-
-    # Order statistics --------------------------------------------------------------------------
-
-    @cached_property
-    def _order(self) -> OrderLaw:
-        assert isinstance(self.metric, Statistic)
-        if self.metric.kind != "quantile":
-            raise NoLawError(
-                f"{self.metric} has no exact law under chance",
-                do='use method="sample" (or "enumerate" for a few small tasks)',
-            )
-        if not self.sizes.equal_weights:
-            raise NoLawError(
-                f"a weighted {self.metric} has no exact law under chance",
-                do='use method="sample", or equal weights',
-            )
-        position = (self.metric.at or 0.0) * (self.sizes.n - 1)
-        below = int(position)
-        return OrderLaw(self.sizes, below + 1, position - below)
-
-    @property
-    def _decided_by_largest(self) -> bool:
-        """Whether the extreme of f is that of the largest rank, not of the smallest."""
-        assert isinstance(self.metric, Metric)
-        return (self.metric.p > 0) != self.metric.f.falling
-
-    def _extreme(self) -> tuple[float, float]:
-        assert isinstance(self.metric, Metric)
-        f, q = self.metric.f, float(self.metric.q)
-        largest = self._decided_by_largest
-        worst = self.sizes.size.max() if largest else self.sizes.size.min()
-        if q < 0 and _at(self.metric, int(worst)) == 0.0:
-            raise self._infinite()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return extreme_moments(self.sizes, lambda x: f(x) ** q, largest=largest)
-
-    # Tails -------------------------------------------------------------------------------------
-
-    def _log_tail(self, value: float) -> tuple[float, str]:
-        metric = self.metric
-        if isinstance(metric, Statistic):
-            if metric.q == 1:
-                return self._order.log_at_most(value + 1e-9), "formula"
-            if value <= 0:
-                return 0.0, "formula"
-            return self._order.log_at_most(1.0 / value + 1e-9), "formula"
-        better = metric.increasing
-        if (value <= 0) if better else (value == inf):
-            return 0.0, "formula"
-        if value <= 0 or value == inf:
-            return -inf, "formula"
-        inner = value if metric.q == 1 else 1.0 / value  # the power mean of f that gives the value
-        if abs(metric.p) == inf:
-            return self._extreme_tail(metric, inner), "formula"
-        if metric.f.k is not None:
-            exact = self._hits_tail(metric, metric.f.k, inner)
-            if exact is not None:
-                return exact, "formula"
-        return self._sum_tail(metric, inner), "saddlepoint"
-
-    def _extreme_tail(self, metric: Metric, inner: float) -> float:
-        """Log P(the extreme of f is at least as good as `inner`)."""
-        slack = 1e-12 * abs(inner)
-
-        def good(rank: int) -> bool:
-            value = _at(metric, rank)
-            return value >= inner - slack if metric.f.falling else value <= inner + slack
-
-        # f is monotone, so the deciding rank must be at most the last one that is good enough
-        last = _last(int(self.sizes.size.max()), good)
-        m = self.sizes.n if self._decided_by_largest else 1
-        return OrderLaw(self.sizes, m).log_at_most(float(last))
-
-    def _hits_tail(self, metric: Metric, k: int, inner: float) -> float | None:
-        if metric.p <= 0:
-            return self._positive[1] if inner <= 1.0 + 1e-12 else -inf
-        if not self.sizes.equal_weights:
-            return None
-        share = inner**metric.p
-        wanted = int(np.ceil(share * self.sizes.n * (1.0 - 1e-12) - 1e-9))
-        trials = Trials.of(self.sizes)
-        p = trials.at(np.array([float(k)]))
-        return float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
-
-    def _sum_tail(self, metric: Metric, inner: float) -> float:
-        law, reference = self._law
-        p = metric.p
-        x = log(inner) if p == 0 else (inner / reference) ** p
-        sizes, log_positive = self._positive
-        up = metric.f.falling == (p >= 0)  # better means a larger S
-        first = _at(metric, 1)
-        level = _last(int(sizes.size.max()), lambda rank: _at(metric, rank) == first)
-        log_best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
-        on_lattice = metric.f == RANK and p == 1 and self.sizes.equal_weights
-        lattice = 1.0 / self.sizes.n / reference if on_lattice else 0.0
-        if lattice:
-            x = np.floor(x / lattice + 1e-6) * lattice
-        tail = _tails.log_at_least if up else _tails.log_at_most
-        return log_positive + tail(law, x, log_best=log_best, lattice=lattice)
-
-
-def _at(metric: Metric, rank: int) -> float:
-    return float(metric.f(np.array([float(rank)]))[0])
-
-
-def _last(largest: int, holds: Callable[[int], bool]) -> int:
-    """Give the last rank for which a condition holds that holds up to some rank (0 if none)."""
-    low, high = 0, largest
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
 
 
 SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally

@@ -7,11 +7,12 @@ and to serve metrics outside the exact family.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import fsum, inf, prod, sqrt
+from math import fsum, inf, log, prod, sqrt
 
 import numpy as np
 
 from evenrank.errors import InputError
+from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import Sizes
 from evenrank.metric import Metric, Statistic, quantile
 from evenrank.sums import Floats
@@ -111,7 +112,7 @@ def _draws(metric: Metric | Statistic, sizes: Sizes, samples: int, seed: int) ->
         yield values(metric, ranks.astype(float), weight)
 
 
-def moments(sample: Floats, *, whole: bool) -> tuple[float, float, float, float]:
+def _moments(sample: Floats, *, whole: bool) -> tuple[float, float, float, float]:
     """Mean and variance, and the standard error of each (zero when every outcome is there)."""
     n = len(sample)
     mean = fsum(sample) / n
@@ -121,3 +122,24 @@ def moments(sample: Floats, *, whole: bool) -> tuple[float, float, float, float]
     variance = fsum(square) / (n - 1)
     fourth = fsum(square**2) / n
     return mean, variance, sqrt(variance / n), sqrt(max(0.0, fourth - variance**2) / n)
+
+
+class Outcomes:
+    """The law of any metric from a list of outcomes: all of them, or a random sample."""
+
+    def __init__(self, metric: Metric | Statistic, values: Floats, method: str) -> None:
+        """Hold the values, each as likely as the other."""
+        self.metric, self.values, self.method = metric, values, method
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Mean and variance, with standard errors if sampled."""
+        if not np.isfinite(self.values).all():
+            raise infinite(self.metric)
+        mean, variance, error, error2 = _moments(self.values, whole=self.method == "enumerate")
+        return Moment(mean, self.method, error), Moment(variance, self.method, error2)
+
+    def log_tail(self, value: float) -> Moment:
+        """Log P(at least as good as the value); within rounding counts as equal."""
+        sign = 1.0 if self.metric.increasing else -1.0
+        share = float((sign * self.values >= sign * value - 1e-12 * abs(value)).mean())
+        return Moment(log(share) if share else -inf, self.method)

@@ -14,26 +14,23 @@ Summing by parts twice, for any function eta and `h(x, y) = eta((1-g) x + g y)`,
 with `D(x, y) = h(x, y+1) - h(x, y)`. The steps of eta are taken in closed form: subtracting values
 would cost as many digits as x has. Every summand is smooth in x between sizes, so a wide band of x
 costs a few hundred evaluations, and outside a band of some ten standard deviations nothing is left.
-
-Coefficients come from the discrete Fourier transform on a window around the mean; only frequencies
-where the characteristic function is above 1e-20 count, about forty. Far tails are reached by tilting
-the probabilities until the coefficient asked for is a central one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import ceil, floor, inf, log, pi, sqrt
+from math import floor, inf, log, sqrt
 
 import numpy as np
 
 from evenrank.errors import NoLawError
+from evenrank.law._count import Trials, log_count
+from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import CHUNK, Sizes
-from evenrank.sums import Floats, Function, Ints, Rule
+from evenrank.metric import Metric, Statistic
+from evenrank.sums import Floats, Function, Ints, Rule, last_true
 
 CERTAIN = 60.0  # exponent of what is treated as impossible: e^-60 ~ 1e-26
-CHEBYSHEV = 20
 NEGLIGIBLE_GAP = 40.0
 MANY = 1000  # tasks from which the neighbours' gap hardly matters
 MOST_WORK = 1e8  # (x, y) pairs times groups times frequencies: a few seconds
@@ -43,144 +40,6 @@ MOST_WORK = 1e8  # (x, y) pairs times groups times frequencies: a few seconds
 Step = Callable[[Floats, float], Floats]
 
 
-@dataclass(frozen=True)
-class Trials:
-    """Independent trials in groups: `count` of them succeed with probability `min(1, x * rate)`."""
-
-    rate: Floats
-    count: Floats
-    n: int
-
-    @classmethod
-    def of(cls, sizes: Sizes) -> Trials:
-        """One trial per task; the rate is one over its size."""
-        distinct, index = np.unique(sizes.size, return_inverse=True)
-        count = np.bincount(index, weights=sizes.count).astype(float)
-        return cls(1.0 / distinct, count, sizes.n)
-
-    def at(self, x: Floats) -> Floats:
-        """Success probabilities by row of x and group."""
-        return np.minimum(1.0, np.multiply.outer(x, self.rate))
-
-    def merged(self, smallest: float) -> Trials:
-        """Merge the groups that always succeed from `smallest` on."""
-        sure = self.rate * smallest >= 1.0
-        if not sure.any():
-            return self
-        return Trials(
-            np.concatenate([self.rate[~sure], [2.0 / smallest]]),
-            np.concatenate([self.count[~sure], [self.count[sure].sum()]]),
-            self.n,
-        )
-
-    def compressed(self, largest: float) -> Trials:
-        """Replace the many groups that never saturate up to `largest` by a few that act the same.
-
-        Sums of `c_u phi(rate_u)` over groups enter only through functions phi that are analytic far
-        beyond the range of rates (for low frequencies), so interpolating phi at Chebyshev nodes and
-        pushing the weights onto the nodes loses nothing.
-        """
-        free = self.rate * largest < 1.0
-        if free.sum() <= 2 * CHEBYSHEV:
-            return self
-        rate, count = self.rate[free], self.count[free]
-        angle = (np.arange(CHEBYSHEV) + 0.5) * pi / CHEBYSHEV
-        middle, half = (rate.max() + rate.min()) / 2.0, (rate.max() - rate.min()) / 2.0
-        k = np.arange(CHEBYSHEV)
-        # sum_u c_u phi(rate_u) with phi interpolated: T_k moments of the rates, then back to nodes
-        moments = np.cos(np.multiply.outer(k, np.arccos(np.clip((rate - middle) / half, -1, 1)))) @ count
-        moments[1:] *= 2.0
-        weights = np.cos(np.multiply.outer(angle, k)) @ moments / CHEBYSHEV
-        return Trials(
-            np.concatenate([middle + half * np.cos(angle), self.rate[~free]]),
-            np.concatenate([weights, self.count[~free]]),
-            self.n,
-        )
-
-
-def _tilted(p: Floats, count: Floats, goal: Floats) -> Floats:
-    """Find theta per row so that the tilted mean is the goal."""
-    low, high = np.full(len(p), -800.0), np.full(len(p), 800.0)
-    with np.errstate(divide="ignore", over="ignore"):
-        odds = np.log(p) - np.log1p(-p)
-        for _ in range(64):
-            theta = (low + high) / 2.0
-            mean = (count / (1.0 + np.exp(-(odds + theta[:, None])))).sum(axis=1)
-            low, high = np.where(mean < goal, theta, low), np.where(mean < goal, high, theta)
-    return np.asarray((low + high) / 2.0)
-
-
-def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Floats:
-    """Log P(C = m), or log P(C >= m) with `tail`, for rows of success probabilities p."""
-    n = round(float(count.sum()))
-    rows = len(p)
-    if m > n or (m < 0 and not tail):
-        return np.full(rows, -inf)
-    if m <= 0 and tail:
-        return np.zeros(rows)
-    with np.errstate(divide="ignore"):
-        if m == n:
-            return np.asarray((np.log(p) * count).sum(axis=1))
-        if m <= 1:
-            none = (np.log1p(-p) * count).sum(axis=1)
-            if m == 0:
-                return np.asarray(none)
-            if tail:
-                return np.asarray(np.log(-np.expm1(none)))
-    sure, possible = (count * (p >= 1.0)).sum(axis=1), (count * (p > 0.0)).sum(axis=1)
-    theta, scale = np.zeros(rows), np.zeros(rows)
-    if tilt:
-        above = (count * p).sum(axis=1) < m if tail else np.ones(rows, dtype=bool)
-        theta = np.where(above, _tilted(p, count, np.clip(m, sure + 0.5, possible - 0.5)), 0.0)
-        # log E e^(theta (C - m)) and the tilted probabilities, both safe for any theta
-        grow = np.exp(-np.abs(theta))[:, None]
-        up = theta[:, None] > 0
-        total = np.where(up, p + (1.0 - p) * grow, 1.0 - p + p * grow)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scale = (count * np.log(total)).sum(axis=1)
-            scale += np.where(theta > 0, theta * n, 0.0) - theta * m
-            p = np.where(total > 0, np.where(up, p, p * grow) / total, 0.0)
-    mean = (count * p).sum(axis=1)
-    variance = np.maximum((count * p * (1.0 - p)).sum(axis=1), 0.0)
-    reach = 13.0 * sqrt(float(variance.max())) + 40.0
-    window = min(2 * ceil(reach) + 1, n + 1 + n % 2)  # odd, so that no frequency is its own mirror
-    start = np.clip(np.floor(mean - window / 2.0), 0, max(0, n + 1 - window))
-    least = float(variance.min())
-    most = pi if least < 25.0 else float(np.arccos(max(-1.0, 1.0 - 46.0 / least)))
-    omega = 2.0 * pi / window * np.arange(1, min((window - 1) // 2, ceil(most * window / (2 * pi))) + 1)
-    total = np.zeros(rows)
-    step = max(1, CHUNK // max(1, p.size))
-    for first in range(0, len(omega), step):
-        w = omega[first : first + step]
-        half = np.sin(w / 2.0) ** 2
-        with np.errstate(divide="ignore"):
-            size = 0.5 * np.log1p(np.maximum(-4.0 * (p * (1.0 - p))[..., None] * half, -1.0))
-        turn = np.arctan2(p[..., None] * np.sin(w), 1.0 - 2.0 * p[..., None] * half)
-        log_size = np.einsum("bdf,d->bf", size, count)
-        phase = np.einsum("bdf,d->bf", turn - p[..., None] * w, count) + (mean - m)[:, None] * w
-        value = np.exp(log_size + 1j * phase)
-        if tail:
-            ratio = np.exp(-(theta[:, None] + 1j * w))
-            terms = np.maximum(start + window - m, 0.0)[:, None]
-            value = value * (1.0 - ratio**terms) / (1.0 - ratio)
-        total += 2.0 * value.real.sum(axis=1)
-    flat = np.ones(rows)
-    if tail:
-        terms = np.maximum(start + window - m, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            flat = np.where(theta > 0, np.expm1(-theta * terms) / np.expm1(-theta), terms)
-    mass = (flat + total) / window
-    never, always = m > possible + 0.5, m < sure - 0.5  # half: compressed counts are not whole
-    if tail:
-        never |= m >= start + window
-        always = m <= sure + 0.5 if tilt else (m <= sure + 0.5) | (m <= start)
-    else:
-        never |= always | (m < start) | (m >= start + window)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.clip(mass, 0.0, None if tilt else 1.0)) + scale
-    return np.where(never, -inf, np.where(always, 0.0, logs) if tail else logs)
-
-
 class OrderLaw:
     """The law of `V = (1-g) r_(m) + g r_(m+1)` for independent uniform ranks."""
 
@@ -188,21 +47,13 @@ class OrderLaw:
         """Find the band of x outside of which nothing happens."""
         self.trials, self.m, self.g = Trials.of(sizes), m, g
         self.largest = int(sizes.size.max())
-        self.low = max(1, self._edge(lambda x: self._surely_below(x, m)))
-        self.high = self._edge(lambda x: not self._surely_above(x, m + (g > 0))) + 1
+        self.low = max(1, last_true(self.largest, lambda x: self._surely_below(x, m)))
+        self.high = last_true(self.largest, lambda x: not self._surely_above(x, m + (g > 0))) + 1
         self.gap = max(1, self._gap()) if g > 0 else 0
-        self._middle = max(self.low, self._edge(lambda x: self._mean_variance(x)[0] < m))
+        self._middle = max(self.low, last_true(self.largest, lambda x: self._mean_variance(x)[0] < m))
         self.few = self.trials.merged(self.low - 0.5)
         if self._spread(self.low) > 20.0 and self._spread(self.high) > 20.0:
             self.few = self.few.compressed(float(self.high + self.gap))
-
-    def _edge(self, holds: Callable[[int], bool]) -> int:
-        """Largest x in [0, largest] for which a monotone condition still holds."""
-        low, high = 0, self.largest
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if holds(middle) else (low, middle - 1)
-        return low
 
     def _mean_variance(self, x: float) -> tuple[float, float]:
         p = self.trials.at(np.array([float(x)]))[0]
@@ -233,7 +84,7 @@ class OrderLaw:
                 empty = np.log1p(p - self.trials.at(np.array([float(start + gap)])))
             return float((empty * self.trials.count).sum()) > -NEGLIGIBLE_GAP
 
-        return self._edge(likely)
+        return last_true(self.largest, likely)
 
     def at_most(self, x: Floats) -> Floats:
         """P(r_(m) <= x)."""
@@ -425,3 +276,68 @@ def extreme_moments(sizes: Sizes, eta: Function, *, largest: bool) -> tuple[floa
     weight, values = pmf(rule.points), eta(rule.points)
     mean = float(rule.sum(weight * values).sum())
     return mean, float(rule.sum(weight * (values - mean) ** 2).sum())
+
+
+class Quantile:
+    """The law of a quantile of equally weighted ranks, or of its inverse."""
+
+    def __init__(self, metric: Statistic, sizes: Sizes) -> None:
+        """Refuse what has no exact law."""
+        if metric.kind != "quantile":
+            raise NoLawError(
+                f"{metric} has no exact law under chance",
+                do='use method="sample" (or "enumerate" for a few small tasks)',
+            )
+        if not sizes.equal_weights:
+            raise NoLawError(
+                f"a weighted {metric} has no exact law under chance",
+                do='use method="sample", or equal weights',
+            )
+        position = (metric.at or 0.0) * (sizes.n - 1)
+        below = int(position)
+        self.q, self._law = metric.q, OrderLaw(sizes, below + 1, position - below)
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Mean and variance."""
+        mean, variance = self._law.moments(self.q)
+        return Moment(mean, "formula"), Moment(variance, "formula")
+
+    def log_tail(self, value: float) -> Moment:
+        """Log P(at least as good as the value)."""
+        if self.q == -1 and value <= 0:
+            return Moment(0.0, "formula")
+        rank = value if self.q == 1 else 1.0 / value
+        return Moment(self._law.log_at_most(rank + 1e-9), "formula")
+
+
+class Extreme:
+    """The law of max or min f(rank), p = +-inf, or of its inverse: decided by one extreme rank."""
+
+    def __init__(self, metric: Metric, sizes: Sizes) -> None:
+        """Find out which rank decides."""
+        self.metric, self.sizes = metric, sizes
+        self._largest = (metric.p > 0) != metric.f.falling
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Mean and variance."""
+        f, q = self.metric.f, float(self.metric.q)
+        worst = self.sizes.size.max() if self._largest else self.sizes.size.min()
+        if q < 0 and f.at(worst) == 0.0:
+            raise infinite(self.metric)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean, variance = extreme_moments(self.sizes, lambda x: f(x) ** q, largest=self._largest)
+        return Moment(mean, "formula"), Moment(variance, "formula")
+
+    def log_tail(self, value: float) -> Moment:
+        """Log P(at least as good as the value)."""
+        f = self.metric.f
+        wanted = value if self.metric.q == 1 else 1.0 / value
+        slack = 1e-12 * abs(wanted)
+
+        def good(rank: int) -> bool:
+            return f.at(rank) >= wanted - slack if f.falling else f.at(rank) <= wanted + slack
+
+        # f is monotone, so the deciding rank must be at most the last one that is good enough
+        last = last_true(int(self.sizes.size.max()), good)
+        law = OrderLaw(self.sizes, self.sizes.n if self._largest else 1)
+        return Moment(law.log_at_most(float(last)), "formula")

@@ -27,14 +27,18 @@ the error, which is also how convergence is judged.
 
 from __future__ import annotations
 
-from math import ceil, exp, expm1, floor, isfinite, lgamma, log1p
+from functools import cached_property
+from math import ceil, exp, expm1, floor, inf, isfinite, lgamma, log, log1p
 
 import numpy as np
 
 from evenrank.errors import NoLawError
+from evenrank.law._count import Trials, log_count
+from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import Sizes, SumLaw
+from evenrank.law._tails import log_at_least, log_at_most
 from evenrank.metric import RANK, Metric
-from evenrank.sums import Floats
+from evenrank.sums import Floats, last_true
 
 STEP = 0.4
 AGREE = 1e-7  # the finer of two rules is as exact as the square of their difference
@@ -192,3 +196,79 @@ def _bell(cumulants: list[Floats]) -> tuple[Floats, Floats]:
             term = term + binomial * cumulants[j - 1] * (1.0 + less[k - j])
         less.append(term)
     return 1.0 + less[-1], less[-1]
+
+
+class PowerMean:
+    """The law of a power mean with finite p.
+
+    For p <= 0 one f = 0 makes the whole mean 0. Then the law is that of the sizes cut to the ranks where
+    f > 0, times the probability that all ranks fall there.
+    """
+
+    def __init__(self, metric: Metric, sizes: Sizes) -> None:
+        """Cut the sizes where f = 0 decides everything."""
+        self.metric, self.sizes, self._cut, self._log_positive = metric, sizes, sizes, 0.0
+        largest = int(sizes.size.max())
+        if metric.p <= 0 and metric.f.at(largest) == 0:
+            self._cut = sizes.capped(last_true(largest, lambda rank: metric.f.at(rank) > 0))
+            shares = np.log(self._cut.size / sizes.size) * sizes.count
+            self._log_positive = float(shares.sum())
+
+    @cached_property
+    def _sum(self) -> tuple[SumLaw, float]:
+        x, reference = self.metric.term(1.0, float(self._cut.size.max()))
+        return SumLaw(x, self._cut), reference
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Mean and variance."""
+        p, q, method = self.metric.p, self.metric.q, "formula"
+        simple = closed(self.metric, self.sizes)
+        if simple is not None:
+            return Moment(simple[0], method), Moment(simple[1], method)
+        law, reference = self._sum
+        if q == -1 and (self._log_positive < 0 or (p > 0 and law.bounds[0] <= 0.0)):
+            raise infinite(self.metric)
+        if p == 0:
+            mean, variance = product(law, q)
+        elif p == q:
+            mean, variance = additive(law)
+        else:
+            method = "formula" if q / p > 1 and q / p == int(q / p) else "quadrature"
+            mean, variance = power(law, q / p)
+        mean, variance = mean * reference**q, variance * reference ** (2 * q)
+        if self._log_positive < 0:
+            chance = exp(self._log_positive)
+            variance = chance * (variance + (1.0 - chance) * mean * mean)
+            mean *= chance
+        return Moment(mean, method), Moment(variance, method)
+
+    def log_tail(self, value: float) -> Moment:
+        """Log P(at least as good as the value)."""
+        if value <= 0 or value == inf:
+            certain = (value <= 0) == self.metric.increasing
+            return Moment(0.0 if certain else -inf, "formula")
+        mean = value if self.metric.q == 1 else 1.0 / value
+        if self.metric.f.k is not None and self.metric.p <= 0:  # 1 if all hit, else 0
+            return Moment(self._log_positive if mean <= 1.0 + 1e-12 else -inf, "formula")
+        if self.metric.f.k is not None and self.sizes.equal_weights:
+            return Moment(self._log_hits(self.metric.f.k, mean**self.metric.p), "formula")
+        return Moment(self._log_sum(mean), "saddlepoint")
+
+    def _log_hits(self, k: int, share: float) -> float:
+        wanted = ceil(share * self.sizes.n * (1.0 - 1e-12) - 1e-9)
+        trials = Trials.of(self.sizes)
+        p = trials.at(np.array([float(k)]))
+        return float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
+
+    def _log_sum(self, mean: float) -> float:
+        (law, reference), f, p, sizes = self._sum, self.metric.f, self.metric.p, self._cut
+        x = log(mean) if p == 0 else (mean / reference) ** p
+        level = last_true(int(sizes.size.max()), lambda rank: f.at(rank) == f.at(1))
+        log_best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
+        lattice = 0.0
+        if f == RANK and p == 1 and sizes.equal_weights:  # a sum of whole numbers
+            lattice = 1.0 / sizes.n / reference
+            x = floor(x / lattice + 1e-6) * lattice
+        better_is_larger = f.falling == (p >= 0)
+        tail = log_at_least if better_is_larger else log_at_most
+        return self._log_positive + tail(law, x, log_best=log_best, lattice=lattice)

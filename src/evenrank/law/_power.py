@@ -43,6 +43,7 @@ from evenrank.sums import Floats, last_true
 STEP = 0.4
 AGREE = 1e-7  # the finer of two rules is as exact as the square of their difference
 NEGLIGIBLE = 1e-19
+SMALL = 0.04  # powers nearer to 0 are interpolated
 
 
 def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
@@ -225,6 +226,8 @@ class PowerMean:
         simple = closed(self.metric, self.sizes)
         if simple is not None:
             return Moment(simple[0], method), Moment(simple[1], method)
+        if 0 < abs(p) < SMALL and self.metric.f.at(self.sizes.size.max()) > 0:
+            return self._between_powers()
         law, reference = self._sum
         if q == -1 and (self._log_positive < 0 or (p > 0 and law.bounds[0] <= 0.0)):
             raise infinite(self.metric)
@@ -241,6 +244,20 @@ class PowerMean:
             variance = chance * (variance + (1.0 - chance) * mean * mean)
             mean *= chance
         return Moment(mean, method), Moment(variance, method)
+
+    def _between_powers(self) -> tuple[Moment, Moment]:
+        """Interpolate in p, for p so near to 0 that S^(1/p) is beyond floats.
+
+        Mean and variance are analytic in p (through the geometric mean at 0) up to |p| = 1 or so:
+        Chebyshev nodes on [-0.3, 0.3] converge like 6.5^-21, and the smallest of them is harmless.
+        """
+        angles = (np.arange(21) + 0.5) * np.pi / 21
+        nodes = np.where(np.arange(21) == 10, 0.0, 0.3 * np.cos(angles))
+        laws = [PowerMean(Metric(self.metric.f, p, self.metric.q), self.sizes) for p in nodes]
+        logs = np.log([law.moments() for law in laws])
+        weights = (-1.0) ** np.arange(21) * np.sin(angles) / (self.metric.p - nodes)
+        mean, variance = np.exp(weights @ logs / weights.sum())
+        return Moment(float(mean), "quadrature"), Moment(float(variance), "quadrature")
 
     def log_tail(self, value: float) -> Moment:
         """Log P(at least as good as the value)."""

@@ -31,6 +31,7 @@ wheel: .venv/.dev
 	$(PYTHON) -m venv .venv/wheel
 	.venv/wheel/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
+	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
 	cd .venv/wheel && bin/python -m pytest -q -c ../../pyproject.toml --rootdir ../.. ../../tests
 
 .venv/bin/python:

@@ -136,7 +136,7 @@ def test_adjust_reports_every_form():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"mrr": 1.2}, "impossible value of mrr; got mrr=1.2; allowed: 0 to 1"),
+        ({"mrr": 1.2}, "impossible value of mrr; got mrr=1.2; allowed: 0.01 to 1 among"),
         ({"mr": 0.5}, "impossible value of mr"),
         ({"hits@10": float("nan")}, "impossible value of hits@10"),
         ({"index(mrr)": 3.0}, "impossible value of mrr; got index.mrr.=3, which is mrr="),
@@ -193,3 +193,24 @@ def test_desiderata_take_user_metrics():
     assert [bool(v) for v in verdicts.values()] == [True, True, True, True, False]
     with pytest.raises(er.InputError, match="needs a metric"):
         er.desiderata()
+    with pytest.raises(er.InputError, match="no better or worse"):
+        er.desiderata("std")
+
+
+@pytest.mark.parametrize(
+    "name", ["hits@12", "hits@100", "1/hits@10", "imr", "hmr", "max", "quantile(0.9)"]
+)
+def test_desiderata_settle_any_metric(name):
+    table = er.desiderata(name)
+    assert len(table) == 5
+    assert all(bool(v.why) != bool(v) for verdicts in table.values() for v in verdicts.values())
+    if name == "imr":
+        assert table["phi(imr)"]["anti-monotonic"]
+        assert not table["phi(imr)"]["fixed optimum"]
+    if name == "1/hits@10":
+        assert "infinite" in table["z(1/hits@10)"]["non-negative"].why
+
+
+def test_a_variance_too_small_for_a_float_says_so():
+    with pytest.raises(er.DegenerateError, match="too small for a float"):
+        er.Ranks.of([3] * 10_000, candidates=3).evaluate("z(max)")

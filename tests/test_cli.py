@@ -45,9 +45,8 @@ def test_metrics_chooses_splits_and_averages(file):
     text = run(
         "metrics", file, "-m", "mrr", "-m", "z(hits@3)", "--by", "relation,side", "--ties", "realistic"
     )
-    assert text.strip() == str(
-        ranks.by("relation", "side").evaluate("mrr", "z(hits@3)", ties="realistic")
-    )
+    want = ranks.by("relation", "side").evaluate("mrr", "z(hits@3)", ties="realistic")
+    assert text == f"{want}\n"
     content = json.loads(run("metrics", file, "-m", "mr", "--average", "relation", "--json"))
     assert content["rows"][0]["values"]["mr"] == ranks.evaluate("mr", average="relation")["mr"]
     assert content["protocol"]["average"] == "relation"
@@ -102,6 +101,8 @@ def test_null(file, tmp_path):
     assert content["std"] == law.std()
     assert content["log p"] == law.logsf(0.02)
     assert content["method"] == "formula"
+    never = run("null", "mrr", "--sizes", "10x10", "--value", "2", "--json")
+    assert json.loads(never, parse_constant=pytest.fail)["log p"] is None  # strict JSON has no infinity
     assert "quadrature" in run("null", "hmr", "--sizes", "100,200,300")
     ranks = json.loads(run("null", "mr", "--sizes", file, "--json"))
     assert ranks["tasks"] == 4
@@ -150,21 +151,28 @@ def test_help_and_version():
         (["metrics"], "no file of ranks given"),
         (["metrics", "nothing.parquet"], "no such file; got nothing.parquet"),
         (["metrics", "FILE", "-m", "mmr"], "unknown metric; got 'mmr'; did you mean"),
-        (["metrics", "FILE", "--ties", "middle"], "unknown tie rule"),
+        (["metrics", "FILE", "--ties", "middle"], "'middle' is not one of 'expected'"),
         (["metrics", "FILE", "--by", "head"], "no such key column; got 'head'; allowed: relation, side"),
         (["metrics", "FILE", "--json", "--csv"], "only one output format at a time"),
         (["metrics", "FILE", "-m", "z(1/hits@3)"], "infinite"),
         (["null", "mrr"], "Missing option '--sizes'"),
         (["null", "mrr", "--sizes", "abc"], "neither a file nor numbers; got 'abc'"),
-        (["null", "mrr", "--sizes", "0"], "whole numbers of at least 1; got 0"),
+        (["null", "mrr", "--sizes", "0"], "candidate counts must be at least 1; got 0"),
         (["null", "hits@0", "--sizes", "5"], "k >= 1"),
         (["null", "1/hits@10", "--sizes", "50x3"], "infinite"),
         (["null", "count", "--sizes", "5"], "no chance level"),
         (["adjust", "mrr", "--sizes", "5"], "must look like mrr=0.43; got 'mrr'"),
         (["adjust", "mrr=x", "--sizes", "5"], "must look like mrr=0.43"),
+        (["adjust", "mrr=0.3", "mrr=0.4", "--sizes", "50x3"], "the same metric twice"),
+        (
+            ["adjust", "mr=101", "--sizes", "100x3"],
+            "impossible value of mr; got mr=101; allowed: 1 to 100",
+        ),
+        (["null", "hits@1e400", "--sizes", "50"], "k >= 1"),
+        (["null", "hits@" + "9" * 400, "--sizes", "50"], "k >= 1"),
         (
             ["adjust", "mrr=43", "--sizes", "50x3"],
-            "impossible value of mrr; got mrr=43; allowed: 0 to 1",
+            "impossible value of mrr; got mrr=43; allowed: 0.02 to 1",
         ),
         (["nonsense"], "No such command 'nonsense'"),
         (["metrics", "--nonsense"], "No such option"),

@@ -64,6 +64,31 @@ def test_bad_counts_and_pairs():
         er.Ranks.between([0], [1], [5])
 
 
+def test_tallies_check_what_they_count():
+    with raises("better must be at least 0"):
+        er.Tally.of([-5], [0], [10])
+    with raises("rank 51 of 10"):
+        er.Tally().update([50], [0], [10])
+    assert er.Tally.of([1, 2], 0, 10).count == 2  # a single number is repeated
+
+
+def test_bad_keys_and_protocols(tmp_path):
+    with raises("no ranks to split"):
+        er.Ranks([], [], [], keys={"side": []}).by("side")
+    with raises("unknown side; got 'subject'; allowed: head, tail"):
+        keys = {"head": ["a"], "relation": ["r"], "tail": ["b"], "side": ["subject"]}
+        er.Ranks.of([1], candidates=5, keys=keys).evaluate("mrr", average="query")
+    with raises("different columns cannot be put together"):
+        er.Ranks.of([1], candidates=5) + er.Ranks.of([1], candidates=5, weight=[1])
+    path = tmp_path / "odd.csv"
+    path.write_text('# evenrank "text"\nrank,candidates\n1,5\n')
+    with raises("must be a JSON object; got str"):
+        er.Ranks.load(path)
+    path.write_text("rank,candidates\none,5\n")
+    with raises("'one' is not a number, in column rank; got row 0"):
+        er.Ranks.load(path)
+
+
 def test_bad_scores():
     with raises("got NaN for query 1, candidate 2"):
         er.Ranks.from_scores([[1, 2, 3], [1, 2, np.nan]], [0, 0])
@@ -133,22 +158,32 @@ def test_bad_metrics():
 
 def test_bad_null():
     for sizes, message in [
-        ([], "non-empty list"),
+        ([], "no candidate counts"),
         ([0], "at least 1; got 0"),
-        ([2.5], "whole numbers"),
-        ([np.nan], "whole numbers"),
-        (["a"], "whole numbers; got type"),
-        ({5: 0}, "every count is 0"),
-        ({5: -1}, "counts must be whole numbers of at least 0"),
+        ([2.5], "must be whole"),
+        ([np.nan], "must be whole"),
+        (["a"], "a column of whole numbers"),
+        ({5: 0}, "impossible number of tasks"),
+        ({5: -1}, "counts must be at least 0"),
     ]:
         with raises(message):
             er.null("mrr", sizes)
-    with raises("counts and candidate counts differ in length"):
-        er.null("mrr", [5, 6], counts=[1])
-    with raises("weights and candidate counts differ in length"):
+    with raises("columns differ in length"):
+        er.null("mrr", [5, 6], counts=[1, 2, 3])
+    with raises("columns differ in length"):
         er.null("mrr", [5, 6], weights=[1])
     with raises("at least one weight must be positive"):
         er.null("mrr", [5, 6], weights=[0, 0])
+    with raises("has its own counts and weights"):
+        er.null("mrr", er.Tally.of([0], [0], [5]), weights=[1])
+    with raises("has its own counts"):
+        er.null("mrr", {5: 2}, counts=[1])
+    with raises("candidate counts must be at most"):
+        er.null("mrr", [1e30])
+    with raises("impossible number of tasks"):
+        er.null("mrr", {10: 2**53, 11: 2**53})
+    with raises("weights must be numbers"):
+        er.null("mrr", [5], weights=["a"])
     with raises("unknown method; got 'guess'; allowed: exact, enumerate, sample"):
         er.null("mrr", [5], method="guess")
     with raises("plain metric is needed here; got z.mrr.; use mrr"):

@@ -69,7 +69,7 @@ def test_spaces_and_case_do_not_matter():
         ("hits@0", "k >= 1"),
         ("hits@-3", "k >= 1"),
         ("hits@1.5", "whole number"),
-        ("z(index(mrr))", "adjusted already"),
+        ("z(index(mrr))", "only a plain metric can be adjusted"),
         ("1/z(mrr)", "no inverse"),
         ("1/std", "not a metric"),
         ("index(count)", "cannot be adjusted"),

@@ -50,6 +50,32 @@ def test_files_round_trip_with_protocol(ranks, tmp_path, name):
     assert list(tmp_path.iterdir()) == [tmp_path / name]  # no temporary file is left
 
 
+def test_csv_keeps_every_row_and_every_name(tmp_path):
+    """A name that starts with # is no comment, and 01 is not 1."""
+    ranks = er.Ranks.of(
+        [1, 2, 3], candidates=9, keys={"relation": ["#a", "01", "1"]}, protocol={"n": "#"}
+    )
+    ranks.save(tmp_path / "r.csv")
+    assert er.Ranks.load(tmp_path / "r.csv").keys["relation"].tolist() == ["#a", "01", "1"]
+
+
+def test_adding_puts_rows_together(ranks):
+    other = er.Ranks.of([1], candidates=3, keys={k: ["q"] for k in KEYS}, protocol={"data": "toy"})
+    both = ranks + other
+    assert len(both) == 7
+    assert both.keys["head"][-1] == "q"
+    assert both.protocol == {"data": "toy"}
+    assert both.tally() == ranks.tally() + other.tally()
+    assert len(ranks[0]) == 1
+
+
+def test_rows_of_weight_zero_do_not_count():
+    with_zero = er.Ranks.of([1, 5, 7, 9], candidates=10, weight=[1, 1, 1, 0])
+    without = er.Ranks.of([1, 5, 7], candidates=10)
+    for name in ("quantile(0.9)", "count", "max", "mrr", "index(median)"):
+        assert with_zero.evaluate(name)[name] == without.evaluate(name)[name]
+
+
 def test_weights_round_trip(tmp_path):
     ranks = er.Ranks.of([1, 2], candidates=5, weight=[0.25, 3])
     ranks.save(tmp_path / "w.parquet")
@@ -120,7 +146,7 @@ def test_groups_that_are_undefined_get_a_note(ranks):
     result = er.Ranks.of([1, 2], candidates=[1, 9], keys={"k": [0, 1]}).by("k").evaluate("index(mrr)")
     assert np.isnan(result["index(mrr)"][0])
     assert not np.isnan(result["index(mrr)"][1])
-    assert "(1 groups)" in str(result)
+    assert "(in 1 of 2 groups)" in str(result)
 
 
 @pytest.mark.parametrize("average", ["relation", "side", ("relation", "side"), "relation,side", "query"])
@@ -190,6 +216,10 @@ def test_evaluations_are_read_and_written(ranks):
     assert content["rows"][0]["optimistic"]["mrr"] > result["mrr"]
     frame = pl.read_csv(result.csv().encode())
     assert frame["index(mrr)"][0] == result["index(mrr)"]
+    assert "mrr" in result
+    assert "gmr" not in result
+    assert [str(e) for e in result] == ["mrr", "index(mrr)", "count"]
+    assert len(result) == 3
     assert result.markdown().splitlines()[1].startswith("| --- | ---:")
     latex = ranks.by("relation").evaluate("mrr", "hits@1").latex()
     assert r"\toprule" in latex

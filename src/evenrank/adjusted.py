@@ -98,12 +98,18 @@ def _refuse_certain(null: Null, name: str) -> None:
             f"{null.metric} cannot be adjusted: neither large nor small values are better",
             do="adjust a metric such as mrr, mr or hits@10",
         )
-    if float(null.var()) == 0:
+    if null.certain:
         raise DegenerateError(
             f"{name}({null.metric}) is undefined: chance always gets {float(null.mean()):.6g}, "
             "the best value there is",
             got=f"sizes up to {int(null.sizes.size.max())}",
             do="rank among more candidates, or choose a smaller k",
+        )
+    if name == "z" and float(null.var()) == 0:
+        raise DegenerateError(
+            f"z({null.metric}) is undefined: its variance under chance is too small for a float",
+            got=f"an expectation of {float(null.mean()):.6g} over {null.sizes.n:,} tasks",
+            do=f"use index({null.metric})",
         )
 
 
@@ -138,9 +144,7 @@ class Adjusted:
                 allowed=", ".join(get_args(AdjustmentName)),
             )
         if not isinstance(self.metric, Metric | Statistic):
-            raise InputError(
-                f"{self.metric} is adjusted already", do="adjust a plain metric such as mrr"
-            )
+            raise InputError("only a plain metric can be adjusted", got=repr(self.metric))
         if self.metric.increasing is None:
             raise NoLawError(
                 f"{self.metric} cannot be adjusted: neither large nor small values are better",

@@ -6,14 +6,15 @@ exit code 2.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from importlib.resources import files
-from math import exp
+from math import exp, isfinite, isnan
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import evenrank
@@ -23,7 +24,7 @@ from evenrank.evaluation import Evaluation, adjust, evaluate
 from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, null, parse
 from evenrank.law import Method, read_sizes
 from evenrank.metric import Ties
-from evenrank.ranks import Ranks
+from evenrank.ranks import Ranks, numbers, read_table
 from evenrank.table import Table, figure
 from evenrank.tally import Histogram, Tally
 
@@ -96,9 +97,7 @@ def metrics(
         typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")] = None,
-    ties: Annotated[
-        str, typer.Option(help="expected, realistic, optimistic or pessimistic.")
-    ] = "expected",
+    ties: Annotated[Ties, typer.Option(help="How tied scores are ranked.")] = "expected",
     average: Annotated[
         str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
     ] = "micro",
@@ -122,8 +121,7 @@ def metrics(
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
     if len(loaded) == 1:
         source = loaded[0].by(*by.split(",")) if by else loaded[0]
-        rule: Ties = ties  # type: ignore[assignment]  # checked by evaluate
-        _show(source.evaluate(*wanted, ties=rule, average=average), form)
+        _show(source.evaluate(*wanted, ties=ties, average=average), form)
         return
     _show(_several(ranks, loaded, wanted, by, ties, average), form)
 
@@ -133,7 +131,7 @@ def _several(
     loaded: list[Ranks],
     wanted: list[str | Expression],
     by: str | None,
-    ties: str,
+    ties: Ties,
     average: str,
 ) -> Evaluation:
     """One row per file (and group); only what all protocols agree on is the protocol."""
@@ -152,7 +150,7 @@ def _several(
     return evaluate(
         tallies,
         wanted,
-        ties=ties,  # type: ignore[arg-type]  # checked by evaluate
+        ties=ties,
         labels=labels,
         label_names=("ranks", *keys),
         protocol={**protocol, "average": average},
@@ -163,28 +161,39 @@ def _list_metrics(form: str) -> None:
     examples = "hits@10 mean(2) quantile(0.9) chance(mrr) phi(mrr) index(hits@10) z(hits@10)"
     everything = [*NAMES.values(), *map(parse, examples.split()), *ALIASES.values()]
     shown = sorted(dict.fromkeys(everything), key=lambda e: isinstance(e, Adjusted))
+    header = ["metric", "formula", "better", "range", "optimum", "reference"]
     rows = [_describe(expression) for expression in shown]
-    header = ["metric", "formula", "better", "range", "optimum", "reference", "aliases"]
+    aliases = {str(expression): _aliases(expression) for expression in shown}
+    if form == "json":
+        entries = [dict(zip(header, r, strict=True)) | {"aliases": aliases[r[0]]} for r in rows]
+        typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    if form == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([[*header, "aliases"], *([*r, " ".join(aliases[r[0]])] for r in rows)])
+        typer.echo(text.getvalue().rstrip())
+        return
     notes = [
         "hits@k for any k >= 1; mean(p) for any p, also of a transform: mean(2, ndcg); 1/... inverts.",
         "chance, ratio, index, z and phi adjust any metric that has a direction.",
+        "",
+        "Aliases:",
+        *(f"  {name}: {', '.join(names)}" for name, names in aliases.items() if names),
     ]
     table = Table(header, rows, notes, labels=len(header))
-    if form == "json":
-        typer.echo(json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=2))
-    elif form == "csv":
-        typer.echo("\n".join(",".join(f'"{cell}"' for cell in row) for row in [header, *rows]))
-    elif form == "text":
-        _print_table(table)
-    else:
-        typer.echo(getattr(table, form)())
+    _print_table(table) if form == "text" else typer.echo(getattr(table, form)())
+
+
+def _aliases(expression: Expression) -> list[str]:
+    forms = {"hits@10": None, "index(hits@10)": "index", "z(hits@10)": "z"}
+    names = [alias for alias, target in ALIASES.items() if target == expression]
+    if str(expression) in forms:
+        names += [f"{k}@10" for k, form in HITS_NAMES.items() if form == forms[str(expression)]]
+    return [name for name in names if name != str(expression)]
 
 
 def _describe(expression: Expression) -> list[str]:
-    aliases = [alias for alias, target in ALIASES.items() if target == expression]
-    hits = {"hits@10": None, "index(hits@10)": "index", "z(hits@10)": "z"}
-    if str(expression) in hits:
-        aliases += [f"{k}@10" for k, v in HITS_NAMES.items() if v == hits[str(expression)]]
     low, high = expression.range
     best = expression.best
     direction = {True: "larger", False: "smaller", None: "neither"}[expression.increasing]
@@ -193,9 +202,8 @@ def _describe(expression: Expression) -> list[str]:
         expression.formula,
         direction,
         f"{low:g} to {high:g}",
-        "by size" if best is None else "none" if np.isnan(best) else f"{best:g}",
+        "by size" if best is None else "none" if isnan(best) else f"{best:g}",
         expression.reference,
-        ", ".join(alias for alias in aliases if alias != str(expression)),
     ]
 
 
@@ -206,14 +214,13 @@ def null_command(
     value: Annotated[
         float | None, typer.Option(help="Also say how likely chance does at least this well.")
     ] = None,
-    method: Annotated[str, typer.Option(help="exact, enumerate or sample.")] = "exact",
+    method: Annotated[Method, typer.Option(help="How the law is computed.")] = "exact",
     samples: Annotated[int, typer.Option(help="Number of samples, with --method sample.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed, with --method sample.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show the exact law of a metric under chance."""
-    way: Method = method  # type: ignore[assignment]  # checked by null
-    law = null(metric, _read_sizes(sizes), method=way, samples=samples, seed=seed)
+    law = null(metric, _read_sizes(sizes), method=method, samples=samples, seed=seed)
     mean, std = law.mean(), law.std()
     content: dict[str, object] = {
         "metric": str(law.metric),
@@ -229,7 +236,8 @@ def null_command(
         log_p = law.logsf(value)
         content |= {"value": value, "p": exp(log_p), "log p": float(log_p), "p method": log_p.method}
     if as_json:
-        typer.echo(json.dumps(content, indent=2))
+        strict = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in content.items()}
+        typer.echo(json.dumps(strict, indent=2, allow_nan=False))
         return
     rows = [
         [k, f"{v:.15g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)]
@@ -252,6 +260,8 @@ def adjust_command(
     given: dict[str, float] = {}
     for item in values:
         name, equals, number = item.rpartition("=")
+        if name in given:
+            raise InputError("the same metric twice", got=f"{name} in {' '.join(values)}")
         try:
             given[name] = float(number)
         except ValueError:
@@ -282,9 +292,7 @@ def _read_sizes(text: str) -> Histogram:
 
 
 def _sizes_from_file(path: Path) -> Histogram:
-    import polars as pl
-
-    if path.suffix == ".txt":
+    if path.suffix.lower() == ".txt":
         words = path.read_text(encoding="utf-8", errors="replace").split()
         bad = next((word for word in words if not word.isdigit()), None)
         if bad is not None or not words:
@@ -292,22 +300,18 @@ def _sizes_from_file(path: Path) -> Histogram:
                 f"{path}: one candidate count per line is needed", got=repr(bad) if bad else "nothing"
             )
         return read_sizes([int(word) for word in words])
-    try:
-        frame = (
-            pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, comment_prefix="#")
-        )
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"cannot read {path}", got=str(error).splitlines()[0]) from None
-    name = next((name for name in ("size", "candidates") if name in frame.columns), None)
-    if name is None:
-        raise InputError(
-            f"{path} has no candidate counts",
-            got=f"columns {', '.join(frame.columns)}",
-            allowed="size[, count[, weight]], or a file of ranks with candidates",
-        )
-    count = frame["count"].to_numpy() if "count" in frame.columns else None
-    weight = frame["weight"].to_numpy() if "weight" in frame.columns else None
-    return read_sizes(frame[name].to_numpy(), count, weight)
+    frame, _ = read_table(path)
+    have = {
+        name: numbers(frame, name, str(path)) for name in ("count", "weight") if name in frame.columns
+    }
+    for name in ("size", "candidates"):
+        if name in frame.columns:
+            return read_sizes(numbers(frame, name, str(path)), have.get("count"), have.get("weight"))
+    raise InputError(
+        f"{path} has no candidate counts",
+        got=f"columns {', '.join(frame.columns)}",
+        allowed="size[, count[, weight]], or a file of ranks with candidates",
+    )
 
 
 @app.command()

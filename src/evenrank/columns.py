@@ -14,6 +14,25 @@ COUNTS = ("better", "equal", "candidates")
 LARGEST = 10**9
 
 
+def checked(
+    better: ArrayLike, equal: ArrayLike, candidates: ArrayLike, weight: ArrayLike | None
+) -> tuple[Ints, Ints, Ints, Floats | None]:
+    """Check the columns of ranked targets; a single number is repeated."""
+    first = integers("better", better, 0)
+    rows = len(first)
+    second = repeat("equal", integers("equal", equal, 0), rows)
+    third = repeat("candidates", integers("candidates", candidates, 1), rows)
+    over = first + second >= third
+    if over.any():
+        row = int(np.flatnonzero(over)[0])
+        raise InputError(
+            "a rank is above its number of candidates",
+            got=f"rank {first[row] + second[row] + 1} of {third[row]} in row {row}",
+            allowed="1 to candidates, where candidates counts the target too",
+        )
+    return first, second, third, None if weight is None else weights(weight, rows)
+
+
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
     """Raise an error that names the first bad row."""
     if bad.any():
@@ -21,8 +40,8 @@ def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
         raise InputError(what, got=f"{values[row]} in row {row}")
 
 
-def integers(name: str, values: ArrayLike, least: int) -> Ints:
-    """Give a column of whole numbers between `least` and the largest count."""
+def integers(name: str, values: ArrayLike, least: int, most: int = LARGEST) -> Ints:
+    """Give a column of whole numbers from `least` to `most`."""
     array = np.atleast_1d(np.asarray(values))
     if array.ndim != 1 or (array.dtype.kind not in "iuf" and array.size):
         raise InputError(
@@ -31,7 +50,7 @@ def integers(name: str, values: ArrayLike, least: int) -> Ints:
     if array.dtype.kind == "f":
         refuse(~np.isfinite(array) | (array != np.floor(array)), array, f"{name} must be whole")
     refuse(array < least, array, f"{name} must be at least {least}")
-    refuse(array > LARGEST, array, f"{name} must be at most {LARGEST:,}")
+    refuse(array > most, array, f"{name} must be at most {most:,}")
     return array.astype(np.int64, copy=False)
 
 
@@ -73,6 +92,8 @@ def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
         column = column.astype(object)  # object strings index and compare by reference
     if name in (*COUNTS, "weight"):
         raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
+    if column.dtype.kind == "O" and any(isinstance(v, list | dict | np.ndarray) for v in column[:1]):
+        raise InputError(f"key {name} must hold names or numbers", got=type(column[0]).__name__)
     if column.ndim == 0:
         column = np.broadcast_to(column, rows)
     if column.shape != (rows,):

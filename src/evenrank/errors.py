@@ -16,6 +16,7 @@ class EvenrankError(ValueError):
         self, what: str, *, got: object = None, allowed: str | None = None, do: str | None = None
     ) -> None:
         """Join what there is to say."""
+        self.what = what
         parts = [what]
         if got is not None:
             parts.append(f"got {got}")

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from math import isfinite, isnan
@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenrank.adjusted import Adjusted, AdjustmentName, Expression
+from evenrank.adjusted import Adjusted, AdjustmentName, Affine, Expression
 from evenrank.errors import DegenerateError, InputError, NoLawError
 from evenrank.grammar import parse, parse_metric
 from evenrank.law import Null, SizesLike, read_sizes
 from evenrank.metric import Metric, Statistic, Ties, check_ties
 from evenrank.sums import Floats
 from evenrank.table import Table, figure
-from evenrank.tally import Tally
+from evenrank.tally import Histogram, Tally
 
 DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
 DEFAULT_WIDE = [
@@ -39,7 +39,7 @@ DEFAULT_WIDE = [
 FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """Values of some metrics for one or more groups of ranks; prints as a table.
 
@@ -69,6 +69,18 @@ class Evaluation:
         column = self.values[:, self.expressions.index(expression)]
         return float(column[0]) if self._single else column
 
+    def __contains__(self, metric: str | Expression) -> bool:
+        """Whether a metric was evaluated."""
+        return parse(metric) in self.expressions
+
+    def __iter__(self) -> Iterator[Expression]:
+        """Give the metrics that were evaluated."""
+        return iter(self.expressions)
+
+    def __len__(self) -> int:
+        """Number of metrics that were evaluated."""
+        return len(self.expressions)
+
     @property
     def _single(self) -> bool:
         return len(self.values) == 1 and not self.label_names
@@ -85,37 +97,43 @@ class Evaluation:
             raise InputError("flat() is for one group", got=f"{len(self.values)} groups")
         return {str(e): float(v) for e, v in zip(self.expressions, self.values[0], strict=True)}
 
+    def _label(self, row: int) -> dict[str, Any]:
+        label: dict[str, Any] = dict(zip(self.label_names, self.labels[row], strict=True))
+        return label | (
+            {"count": self.counts[row], "tie_rate": self.tie_rates[row]} if self.counts else {}
+        )
+
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per group: labels, count, tie rate and every value."""
-        out = []
-        for i, label in enumerate(self.labels):
-            row: dict[str, Any] = dict(zip(self.label_names, label, strict=True))
-            if self.counts:
-                row |= {"count": self.counts[i], "tie_rate": self.tie_rates[i]}
-            row |= {str(e): float(v) for e, v in zip(self.expressions, self.values[i], strict=True)}
-            out.append(row)
-        return out
+        names = [str(expression) for expression in self.expressions]
+        return [
+            self._label(i) | dict(zip(names, values.tolist(), strict=True))
+            for i, values in enumerate(self.values)
+        ]
 
     def json(self) -> str:
         """Write everything, protocol included, as JSON (undefined values as null)."""
-        rows = []
-        for i, label in enumerate(self.labels):
-            row: dict[str, Any] = dict(zip(self.label_names, label, strict=True))
-            if self.counts:
-                row |= {"count": self.counts[i], "tie_rate": self.tie_rates[i]}
-            for name in ("values", "optimistic", "pessimistic"):
-                values = getattr(self, name)
-                if values is not None:
-                    pairs = zip(self.expressions, values[i].tolist(), strict=True)
-                    row[name] = {str(e): v if isfinite(v) else None for e, v in pairs}
-            rows.append(row)
+        layers = {
+            "values": self.values,
+            "optimistic": self.optimistic,
+            "pessimistic": self.pessimistic,
+        }
+
+        def cells(values: Floats) -> dict[str, float | None]:
+            pairs = zip(self.expressions, values.tolist(), strict=True)
+            return {str(e): v if isfinite(v) else None for e, v in pairs}
+
+        rows = [
+            self._label(i) | {name: cells(v[i]) for name, v in layers.items() if v is not None}
+            for i in range(len(self.values))
+        ]
         content = {
             "protocol": dict(self.protocol),
             "fingerprint": self.fingerprint,
             "rows": rows,
             "notes": list(self.notes),
         }
-        return json.dumps(content, indent=2, ensure_ascii=False)
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
     def csv(self) -> str:
         """Write the values, in full precision, as CSV."""
@@ -189,7 +207,7 @@ class Evaluation:
         return Table(header, rows, self._footer())
 
     def _wide(self) -> Table:
-        header = [*self.label_names, *(f"{e} {_arrow(e)}".rstrip() for e in self.expressions)]
+        header = [*self.label_names, *map(_title, self.expressions)]
         rows = [
             [
                 *label,
@@ -204,7 +222,7 @@ class Evaluation:
         if self.counts:
             total = sum(self.counts)
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
-            lines.append(f"{total:,} targets, {tied:.1%} tied")
+            lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
         facts = "; ".join(f"{k}: {v}" for k, v in self.protocol.items())
         lines.append(f"{facts} [{self.fingerprint}]" if facts else f"[{self.fingerprint}]")
         return lines
@@ -217,6 +235,14 @@ def _base(expression: Expression) -> Metric | Statistic:
 def _arrow(expression: Expression) -> str:
     increasing = expression.increasing
     return "" if increasing is None else "↑" if increasing else "↓"
+
+
+def _title(expression: Expression) -> str:
+    """A column's title: the adjustment above the metric, so that tables stay narrow."""
+    name = str(expression)
+    if isinstance(expression, Adjusted):
+        name = f"{expression.adjustment}\n({expression.metric})"
+    return f"{name} {_arrow(expression)}".rstrip()
 
 
 def _cell(expression: Expression, value: float) -> str:
@@ -271,9 +297,9 @@ def evaluate(
                     if strict:
                         raise
                     if not layer:
-                        failures.setdefault(str(error), []).append(row)
+                        failures.setdefault(error.what, []).append(row)
     notes = [
-        f"– {what}" + (f" ({len(rows)} groups)" if len(tallies) > 1 else "")
+        f"– {what}" + (f" (in {len(rows)} of {len(tallies)} groups)" if len(tallies) > 1 else "")
         for what, rows in failures.items()
     ]
     return Evaluation(
@@ -319,12 +345,12 @@ def adjust(
         law = Null(metric, histogram)
         if isinstance(expression, Adjusted):
             line = expression.map(law)
-            if not hasattr(line, "__invert__"):
+            if not isinstance(line, Affine):
                 raise InputError(f"{expression} cannot be taken back to {metric}", do="use z instead")
             raw = (~line)(float(given))
         else:
             raw = float(given)
-        _check_possible(metric, raw, f"{expression}={given:g}")
+        _check_possible(metric, raw, histogram, f"{expression}={given:g}")
         expressions.append(metric)
         row.append(raw)
         for form in FORMS:
@@ -342,12 +368,19 @@ def _span(sizes: Floats) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _check_possible(metric: Metric | Statistic, raw: float, given: str) -> None:
-    low, high = metric.range
+def _check_possible(metric: Metric | Statistic, raw: float, sizes: Histogram, given: str) -> None:
+    """Refuse a value that no ranks among these candidates can give."""
+    last = Histogram.of(
+        sizes.counts,
+        better=sizes["candidates"] - 1,
+        equal=np.zeros(len(sizes), dtype=np.int64),
+        weight=sizes["weight"],
+    )
+    low, high = sorted((metric.best, metric(Tally(last, sizes))))
     slack = 1e-9 * max(1.0, abs(raw))
-    if not (isfinite(raw) and low - slack <= raw <= high + slack):
+    if not low - slack <= raw <= high + slack:
         raise InputError(
             f"impossible value of {metric}",
             got=given if given == f"{metric}={raw:g}" else f"{given}, which is {metric}={raw:g}",
-            allowed=f"{low:g} to {high:g}",
+            allowed=f"{low:.6g} to {high:.6g} among these candidates",
         )

@@ -237,9 +237,7 @@ def _read(node: ast.expr, text: str) -> Expression:
             if isinstance(right, ast.Name):
                 raise _needs_k(text)
             k = _value(right, text)
-            if k != int(k):
-                raise InputError("hits@k needs a whole number k >= 1", got=repr(text))
-            return _adjust(_PLAIN_HITS[_plain(name)], Metric(hit(int(k))))
+            return _adjust(_PLAIN_HITS[_plain(name)], Metric(hit(int(k) if k % 1 == 0 else k)))
         case ast.Call(ast.Name("mean"), [power], []):
             return Metric(RANK, _value(power, text))
         case ast.Call(ast.Name("mean"), [power, of], []):

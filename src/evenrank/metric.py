@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Ties = Literal["expected", "realistic", "optimistic", "pessimistic"]
 TIES: tuple[Ties, ...] = get_args(Ties)
 
+# the 75 % point of the normal law makes the MAD an estimate of sigma, as scipy's and PyKEEN's is
+NORMAL_QUARTILE = 0.6744897501960817
+
 _BORDES = "Bordes et al. 2013"
 _HOYT = "Hoyt et al. 2022"
 
@@ -124,14 +127,19 @@ RANK = Transform("rank", _identity, "r", _BORDES)
 GAIN = Transform("ndcg", _gain, "1/log2(1+r)", "Järvelin & Kekäläinen 2002")
 
 
-def hit(k: int) -> Transform:
+def hit(k: float) -> Transform:
     """Whether the rank is at most k.
 
     >>> hit(3)(np.array([1.0, 3.0, 4.0])).tolist()
     [1.0, 1.0, 0.0]
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError("hits@k needs a whole number k >= 1", got=repr(k), do="e.g. hits@10")
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= 10**15:
+        raise InputError(
+            "hits@k needs a whole number k >= 1",
+            got=repr(k)[:40],
+            allowed="1 to 10^15",
+            do="e.g. hits@10",
+        )
     return Transform(f"hits@{k}", _Hit(int(k)), f"[r <= {k}]", _BORDES, limit=0.0)
 
 
@@ -207,7 +215,8 @@ class Metric:
     @property
     def best(self) -> float:
         """The value when every rank is 1."""
-        return self.f.at(1) ** self.q
+        best = self.f.at(1)
+        return best if self.q == 1 else (1.0 / best if best else inf)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -403,8 +412,7 @@ class Statistic:
             return value if self.q == 1 else 1.0 / value
         if self.kind == "mad":
             middle = quantile(rank, mass, 0.5, equal_weights)
-            # the 75 % point of the normal law makes it an estimate of sigma, as scipy's and PyKEEN's
-            return quantile(np.abs(rank - middle), mass, 0.5, equal_weights) / 0.6744897501960817
+            return quantile(np.abs(rank - middle), mass, 0.5, equal_weights) / NORMAL_QUARTILE
         mean = (mass * rank).sum() / mass.sum()
         variance = float((mass * (rank - mean) ** 2).sum() / mass.sum())
         return variance if self.kind == "var" else variance**0.5

@@ -20,9 +20,10 @@ from itertools import product
 import numpy as np
 
 from evenrank.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.errors import InputError
+from evenrank.errors import InputError, NoLawError
 from evenrank.grammar import parse
 from evenrank.law import Null, read_sizes
+from evenrank.metric import Metric, Statistic
 from evenrank.table import Table, figure
 from evenrank.tally import Tally
 
@@ -33,7 +34,6 @@ PROPERTIES = (
     "anti-monotonic",
     "size invariant",
 )
-SIZES = (12, 100, 1000)
 LADDER = (10**2, 10**4, 10**8)
 
 
@@ -106,16 +106,36 @@ def desiderata(*metrics: str | Expression) -> Desiderata:
     expressions = [parse(metric) for metric in metrics]
     if not expressions:
         raise InputError("desiderata needs a metric", do='e.g. desiderata("mrr")')
+    for expression in expressions:
+        if expression.increasing is None:
+            raise InputError(f"{expression} has no better or worse, so no desiderata either")
     if len(expressions) == 1 and not isinstance(expressions[0], Adjusted):
         forms: tuple[AdjustmentName, ...] = ("ratio", "index", "z", "phi")
         plain = expressions[0]
-        expressions += [Adjusted(form, plain) for form in forms if plain.increasing is not None]
+        expressions += [Adjusted(form, plain) for form in forms]
     return Desiderata({str(e): _check(e) for e in expressions})
 
 
 def _check(expression: Expression) -> dict[str, Verdict]:
     checks = (_non_negative, _fixed_optimum, _pessimum, _anti_monotonic, _size_invariant)
-    return {name: check(expression) for name, check in zip(PROPERTIES, checks, strict=True)}
+    verdicts = {}
+    for name, check in zip(PROPERTIES, checks, strict=True):
+        try:
+            verdicts[name] = check(expression)
+        except NoLawError as error:  # an infinite expectation: there is nothing to adjust for
+            verdicts[name] = Verdict(False, error.what)
+    return verdicts
+
+
+def _metric(expression: Expression) -> Metric | Statistic:
+    return expression.metric if isinstance(expression, Adjusted) else expression
+
+
+def _sizes(expression: Expression) -> tuple[int, int, int]:
+    """Numbers of candidates to try: small, but more than the k of hits@k."""
+    metric = _metric(expression)
+    k = (metric.f.k or 0) if isinstance(metric, Metric) else 0
+    return (12, 100, 1000) if k < 12 else (k + 2, 10 * k, 100 * k)
 
 
 def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
@@ -134,7 +154,7 @@ def _ranks(ranks: tuple[int, ...]) -> str:
 
 
 def _non_negative(expression: Expression) -> Verdict:
-    for size in SIZES:
+    for size in _sizes(expression):
         for ranks in _cases(size):
             value = _value(expression, ranks, size)
             if value < 0:
@@ -143,7 +163,9 @@ def _non_negative(expression: Expression) -> Verdict:
 
 
 def _fixed_optimum(expression: Expression) -> Verdict:
-    for size in SIZES:
+    if isinstance(expression, Adjusted) and expression.adjustment == "phi":
+        return Verdict(False, "no z is infinite, so 1 is never reached")
+    for size in _sizes(expression):
         best = _value(expression, (1, 1, 1), size)
         if abs(best - 1.0) > 1e-9:
             return Verdict(False, f"perfect ranks among {size} give {best:.9g}, not 1")
@@ -163,8 +185,11 @@ def _pessimum(expression: Expression) -> Verdict:
 
 
 def _anti_monotonic(expression: Expression) -> Verdict:
-    size = SIZES[0]
-    for ranks in [(r,) for r in range(1, size + 1)] + [*product((1, 2, 5, 11), repeat=3)]:
+    if isinstance(expression, Adjusted) and expression.adjustment == "phi":
+        expression = Adjusted("z", expression.metric)  # Phi is monotone, but rounds to 1
+    size = _sizes(expression)[0]
+    single = [(r,) for r in (range(1, size + 1) if size < 100 else (1, size // 2, size))]
+    for ranks in [*single, *product((1, 2, 5, 11), repeat=3)]:
         here = _value(expression, ranks, size)
         for i, rank in enumerate(ranks):
             if rank < size:
@@ -180,7 +205,7 @@ def _anti_monotonic(expression: Expression) -> Verdict:
 
 
 def _size_invariant(expression: Expression) -> Verdict:
-    first, *rest = ((size, _chance(expression, size)) for size in SIZES)
+    first, *rest = ((size, _chance(expression, size)) for size in _sizes(expression))
     for size, value in rest:
         if abs(value - first[1]) > 1e-9:
             return Verdict(
@@ -193,7 +218,10 @@ def _size_invariant(expression: Expression) -> Verdict:
 
 def _chance(expression: Expression, size: int) -> float:
     """Expected value of one target's metric when its rank is uniform."""
-    if isinstance(expression, Adjusted) and expression.adjustment != "phi":
-        law = Null(expression.metric, read_sizes([size]))
-        return expression.map(law)(law.mean())
-    return float(np.mean([_value(expression, (rank,), size) for rank in range(1, size + 1)]))
+    law = Null(_metric(expression), read_sizes([size]))
+    if not isinstance(expression, Adjusted):
+        return law.mean()
+    adjusted = expression.map(law)
+    if expression.adjustment != "phi":
+        return adjusted(law.mean())
+    return float(np.mean([adjusted(law.metric(Tally.of([r], [0], [size]))) for r in range(size)]))

@@ -60,24 +60,12 @@ class Ranks:
         protocol: Mapping[str, str] | None = None,
     ) -> None:
         """Check and hold the columns; a single number is repeated."""
-        self.better = columns.integers("better", better, 0)
-        rows = len(self.better)
-        self.equal = columns.repeat("equal", columns.integers("equal", equal, 0), rows)
-        self.candidates = columns.repeat(
-            "candidates", columns.integers("candidates", candidates, 1), rows
+        self.better, self.equal, self.candidates, self.weight = columns.checked(
+            better, equal, candidates, weight
         )
-        self.weight = None if weight is None else columns.weights(weight, rows)
+        rows = len(self.better)
         self.keys = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
-        self.protocol = dict(protocol or {})
-        over = self.better + self.equal >= self.candidates
-        if over.any():
-            row = int(np.flatnonzero(over)[0])
-            raise InputError(
-                "a rank is above its number of candidates",
-                got=f"rank {self.better[row] + self.equal[row] + 1} of {self.candidates[row]} "
-                f"in row {row}",
-                allowed="1 to candidates, where candidates counts the target too",
-            )
+        self.protocol = {str(name): str(value) for name, value in (protocol or {}).items()}
 
     @classmethod
     def of(
@@ -211,29 +199,8 @@ class Ranks:
 
         `candidates` serves files that lack that column.
         """
-        import polars as pl
-
         path = Path(path)
-        if not path.is_file():
-            raise InputError("no such file", got=str(path))
-        try:
-            if path.suffix in (".csv", ".tsv"):
-                with path.open(encoding="utf-8") as file:
-                    first = file.readline()
-                frame = pl.read_csv(
-                    path, separator="\t" if path.suffix == ".tsv" else ",", comment_prefix="#"
-                )
-                mark = f"# {METADATA} "
-                protocol = json.loads(first.removeprefix(mark)) if first.startswith(mark) else {}
-            else:
-                frame = pl.read_parquet(path)
-                protocol = json.loads(pl.read_parquet_metadata(path).get(METADATA, "{}"))
-        except (pl.exceptions.PolarsError, json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"cannot read {path}",
-                got=str(error).splitlines()[0],
-                do="it may be damaged, truncated or of another format (read are .parquet, .csv, .tsv)",
-            ) from None
+        frame, protocol = read_table(path)
         return cls._from_polars(frame, str(path), candidates, protocol)
 
     @classmethod
@@ -246,7 +213,7 @@ class Ranks:
     ) -> Self:
         have = set(frame.columns)
         if candidates is None and "candidates" in have:
-            candidates = _column(frame, "candidates", where)
+            candidates = numbers(frame, "candidates", where)
         builders: dict[tuple[str, ...], Callable[..., Self]] = {
             ("better", "equal"): cls,
             ("optimistic", "pessimistic"): cls.between,
@@ -257,9 +224,9 @@ class Ranks:
             raise _columns_missing(where, frame.columns)
         taken = {*names, "candidates", "weight"}
         return builders[names](
-            *(_column(frame, name, where) for name in names),
+            *(numbers(frame, name, where) for name in names),
             candidates,
-            weight=_column(frame, "weight", where) if "weight" in have else None,
+            weight=numbers(frame, "weight", where) if "weight" in have else None,
             keys={name: frame[name].to_numpy() for name in frame.columns if name not in taken},
             protocol=protocol,
         )
@@ -322,14 +289,33 @@ class Ranks:
         keys = f", by {', '.join(self.keys)}" if self.keys else ""
         return f"Ranks({len(self):,} targets{keys})"
 
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Ranks:
-        """Select rows by slice, mask or index array."""
+    def __getitem__(self, rows: int | slice | NDArray[Any]) -> Ranks:
+        """Select rows by slice, mask or index array; a single index gives a single row."""
+        if isinstance(rows, int | np.integer):
+            rows = np.array([rows])
         part = object.__new__(Ranks)
         part.better, part.equal = self.better[rows], self.equal[rows]
         part.candidates, part.protocol = self.candidates[rows], self.protocol
         part.weight = None if self.weight is None else self.weight[rows]
         part.keys = {name: column[rows] for name, column in self.keys.items()}
         return part
+
+    def __add__(self, other: Ranks) -> Ranks:
+        """Put the rows of both together: same columns needed; what the protocols share is kept."""
+        mine, others = self._columns(), other._columns()
+        if mine.keys() != others.keys():
+            raise InputError(
+                "ranks with different columns cannot be put together",
+                got=f"{', '.join(mine)} and {', '.join(others)}",
+            )
+        both = {name: np.concatenate([column, others[name]]) for name, column in mine.items()}
+        shared = self.protocol.items() & other.protocol.items()
+        return Ranks(
+            *(both.pop(name) for name in columns.COUNTS),
+            weight=both.pop("weight", None),
+            keys=both,
+            protocol={k: v for k, v in self.protocol.items() if (k, v) in shared},
+        )
 
     @property
     def tie_rate(self) -> float:
@@ -342,7 +328,7 @@ class Ranks:
         `micro` weighs targets equally (or by their weight); `query`, `relation` or any key or keys
         weigh each group equally, however many targets it has, so that hubs do not dominate.
         """
-        return Tally.of(self.better, self.equal, self.candidates, self._weight(average))
+        return Tally.of_checked(self.better, self.equal, self.candidates, self._weight(average))
 
     def _weight(self, average: str | Sequence[str]) -> Floats | None:
         if average == "micro":
@@ -365,6 +351,11 @@ class Ranks:
                 do="add a `query` key, or head, relation, tail and side",
             )
         side = self.keys["side"]
+        other = set(side.tolist()) - {"head", "tail"}
+        if other:
+            raise InputError(
+                "unknown side", got=repr(other.pop()), allowed="head, tail (what was asked for)"
+            )
         given = np.where(side == "tail", self.keys["head"], self.keys["tail"])
         return columns.encode([side, self.keys["relation"], given])
 
@@ -380,6 +371,8 @@ class Ranks:
 
     def by(self, *keys: str) -> Groups:
         """Split by one or more keys."""
+        if not len(self):
+            raise InputError("no ranks to split", do="rank at least one target")
         if not keys:
             raise InputError("by() needs a key", allowed=", ".join(self.keys) or "(there are none)")
         return Groups(self, keys)
@@ -448,11 +441,48 @@ def _name(average: str | Sequence[str]) -> str:
     return average if isinstance(average, str) else ",".join(average)
 
 
-def _column(frame: pl.DataFrame, name: str, where: str) -> NDArray[Any]:
+def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Read a Parquet or CSV file and its protocol; the cells of a CSV stay text."""
+    import polars as pl
+
+    mark, kind = f"# {METADATA} ", path.suffix.lower()
+    try:
+        if kind in (".csv", ".tsv", ".txt"):
+            with path.open(encoding="utf-8") as file:
+                first = file.readline()
+            own = first.startswith(mark)
+            frame = pl.read_csv(
+                path, separator="," if kind == ".csv" else "\t", skip_lines=int(own), infer_schema=False
+            )
+            protocol = json.loads(first.removeprefix(mark)) if own else {}
+        else:
+            frame = pl.read_parquet(path)
+            protocol = json.loads(pl.read_parquet_metadata(path).get(METADATA, "{}"))
+    except FileNotFoundError:
+        raise InputError("no such file", got=str(path)) from None
+    except (OSError, pl.exceptions.PolarsError, ValueError) as error:
+        raise InputError(
+            f"cannot read {path}",
+            got=str(error).splitlines()[0],
+            do="it may be damaged, truncated or of another format (read are .parquet, .csv, .tsv)",
+        ) from None
+    if not isinstance(protocol, dict):
+        raise InputError(f"the protocol in {path} must be a JSON object", got=type(protocol).__name__)
+    return frame, protocol
+
+
+def numbers(frame: pl.DataFrame, name: str, where: str) -> NDArray[Any]:
+    """Give a column of numbers; text that is not one, or an empty cell, is an error."""
+    import polars as pl
+
     column = frame[name]
+    if column.dtype == pl.String:
+        column = column.cast(pl.Float64, strict=False)
     if column.null_count():
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise InputError(f"{where}: empty cell in column {name}", got=f"row {row}")
+        cell = frame[name][row]
+        what = "empty cell" if cell is None else f"{cell!r} is not a number,"
+        raise InputError(f"{where}: {what} in column {name}", got=f"row {row}")
     return np.asarray(column.to_numpy())
 
 

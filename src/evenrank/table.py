@@ -40,6 +40,9 @@ _LATEX = str.maketrans(
         "↑": r"$\uparrow$",
         "↓": r"$\downarrow$",
         "–": "--",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
     }
 )
 
@@ -62,7 +65,10 @@ class Table:
 
     def text(self) -> str:
         """Write it for a terminal."""
-        widths = [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
+        height = max(title.count("\n") for title in self.header) + 1
+        titles = [title.split("\n") for title in self.header]
+        head = [list(line) for line in zip(*([""] * (height - len(t)) + t for t in titles), strict=True)]
+        widths = [max(map(len, column)) for column in zip(*head, *self.rows, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
             parts = [
@@ -72,7 +78,11 @@ class Table:
             return "  ".join(parts).rstrip()
 
         rule = ["-" * width for width in widths]
-        return "\n".join([*map(line, [self.header, rule, *self.rows]), *self.notes])
+        return "\n".join([*map(line, [*head, rule, *self.rows]), *self.notes])
+
+    @property
+    def _flat_header(self) -> list[str]:
+        return [title.replace("\n", "") for title in self.header]
 
     def markdown(self) -> str:
         """Write it for a README."""
@@ -81,21 +91,27 @@ class Table:
             return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
         sides = ["---" if i < self.labels else "---:" for i in range(len(self.header))]
-        body = [*map(line, [self.header, sides, *self.rows])]
+        body = [*map(line, [self._flat_header, sides, *self.rows])]
         return "\n".join([*body, *(f"\n{note}" for note in self.notes)])
 
     def latex(self) -> str:
         """Write it for a paper, with booktabs rules."""
 
+        def cell(text: str) -> str:
+            if text[:1] == "-" and text[1:2].isdigit():  # a minus sign, not a hyphen
+                return f"${text}$"
+            escaped = text.translate(_LATEX)
+            return f"{{{escaped}}}" if escaped.startswith("[") else escaped  # not an option of \\\\
+
         def line(cells: Sequence[str]) -> str:
-            return "  " + " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+            return "  " + " & ".join(map(cell, cells)) + r" \\"
 
         columns = "l" * self.labels + "r" * (len(self.header) - self.labels)
         return "\n".join(
             [
                 rf"\begin{{tabular}}{{{columns}}}",
                 r"  \toprule",
-                line(self.header),
+                line(self._flat_header),
                 r"  \midrule",
                 *map(line, self.rows),
                 r"  \bottomrule",
@@ -115,6 +131,6 @@ class Table:
             ]
             return f"<tr>{''.join(parts)}</tr>"
 
-        head, body = line(self.header, "th"), "".join(line(row, "td") for row in self.rows)
+        head, body = line(self._flat_header, "th"), "".join(line(row, "td") for row in self.rows)
         notes = "<br>".join(map(escape, self.notes))
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><small>{notes}</small>"

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenrank.columns import checked
 from evenrank.errors import InputError
 from evenrank.metric import Ranges, Ties, check_ties
-from evenrank.sums import Ints
+from evenrank.sums import Floats, Ints
 
 
 class Histogram:
@@ -178,10 +179,17 @@ class Tally:
         candidates: ArrayLike,
         weight: ArrayLike | None = None,
     ) -> Tally:
-        """Count one row per ranked target (trusted input; `Ranks` checks it)."""
-        better, equal, candidates = np.asarray(better), np.asarray(equal), np.asarray(candidates)
+        """Count one row per ranked target."""
+        return cls.of_checked(*checked(better, equal, candidates, weight))
+
+    @classmethod
+    def of_checked(cls, better: Ints, equal: Ints, candidates: Ints, weight: Floats | None) -> Tally:
+        """Count rows that were checked already; those of weight zero do not count."""
         one = np.asarray(1.0 if weight is None else weight, dtype=float)
         w = np.broadcast_to(one, better.shape)
+        if one.ndim and not (one > 0).all():
+            weighs = one > 0
+            better, equal, candidates, w = (c[weighs] for c in (better, equal, candidates, w))
         sizes = Histogram.of(candidates=candidates, weight=w)
         tied = np.flatnonzero(equal)
         if one.ndim or not 0 < len(tied) < len(equal) // 2:
@@ -225,7 +233,7 @@ class Tally:
         return float(self.ranks.counts[self.ranks["equal"] > 0].sum() / self.count)
 
     def rows(self, ties: Ties) -> Ranges:
-        """Give the distinct rows that weigh anything, under a tie rule.
+        """Give the distinct rows under a tie rule.
 
         The mass is the plain count where all weights are equal.
         """
@@ -246,8 +254,7 @@ class Tally:
             low = high
         elif ties == "realistic":
             low = high = (low + high) / 2.0
-        weighs = mass > 0
-        return Ranges(low[weighs], high[weighs], mass[weighs])
+        return Ranges(low, high, mass)
 
     def _refuse_empty(self) -> None:
         if not len(self.ranks):

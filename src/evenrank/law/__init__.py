@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from math import exp, inf, sqrt
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from evenrank.columns import check_weights
+from evenrank import columns
 from evenrank.errors import InputError, NoLawError
 from evenrank.law import _check
 from evenrank.law._check import Outcomes
@@ -30,7 +30,6 @@ from evenrank.law._order import Extreme, Quantile
 from evenrank.law._power import PowerMean
 from evenrank.law._sum import Sizes
 from evenrank.metric import Metric, Statistic
-from evenrank.sums import Ints
 from evenrank.tally import Histogram, Tally
 
 Method = Literal["exact", "enumerate", "sample"]
@@ -140,12 +139,12 @@ class Null:
 
     @cached_property
     def _moments(self) -> tuple[Moment, Moment]:
-        if self.method == "exact" and self._certain:
+        if self.method == "exact" and self.certain:
             return Moment(self.best, "formula"), Moment(0.0, "formula")
         return self._way.moments()
 
     @property
-    def _certain(self) -> bool:
+    def certain(self) -> bool:
         """Whether every outcome has the same value: one candidate each, or all of them hits."""
         largest = int(self.sizes.size.max())
         if isinstance(self.metric, Metric):
@@ -153,7 +152,16 @@ class Null:
         return largest == 1
 
 
-SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally
+class Tallied(Protocol):
+    """Anything that can be counted into a tally, such as Ranks."""
+
+    def tally(self) -> Tally:
+        """Count it."""
+
+
+SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied
+MOST_CANDIDATES = 10**12
+MOST_TASKS = 2**53  # counts are exact in floats up to here
 
 
 def read_sizes(
@@ -164,37 +172,27 @@ def read_sizes(
     >>> read_sizes([3, 3, 5]).counts.tolist(), read_sizes({10**8: 10**9}).total
     ([2, 1], 1000000000)
     """
-    if isinstance(sizes, Tally):
-        return sizes.sizes
-    if isinstance(sizes, Histogram):
-        return sizes
+    if hasattr(sizes, "tally"):
+        sizes = sizes.tally()
+    if isinstance(sizes, Tally | Histogram):
+        if counts is not None or weights is not None:
+            raise InputError("a tally has its own counts and weights", got="counts= or weights= as well")
+        return sizes.sizes if isinstance(sizes, Tally) else sizes
     if isinstance(sizes, Mapping):
-        counts = list(sizes.values())
-        sizes = list(sizes)
-    size = np.atleast_1d(np.asarray(sizes))
-    if size.ndim != 1 or not size.size:
-        raise InputError("candidate counts must be a non-empty list", got=f"shape {size.shape}")
-    size = _whole(size, "candidate counts", 1)
-    count = None if counts is None else _whole(np.atleast_1d(np.asarray(counts)), "counts", 0)
-    weight = np.ones(len(size)) if weights is None else np.asarray(weights, dtype=float)
-    for name, column in (("counts", count), ("weights", weight)):
-        if column is not None and column.shape != size.shape:
-            raise InputError(
-                f"{name} and candidate counts differ in length",
-                got=f"{column.shape} and {size.shape}",
-            )
-    check_weights(weight)
-    if count is not None:
-        size, weight, count = size[count > 0], weight[count > 0], count[count > 0]
-        if not len(size):
-            raise InputError("no tasks: every count is 0")
-    return Histogram.of(count, candidates=size, weight=weight)
-
-
-def _whole(values: NDArray[Any], what: str, least: int) -> Ints:
-    if values.dtype.kind not in "iuf":
-        raise InputError(f"{what} must be whole numbers", got=f"type {values.dtype}")
-    bad = ~(np.isfinite(values) & (values == np.floor(values)) & (values >= least))
-    if bad.any():
-        raise InputError(f"{what} must be whole numbers of at least {least}", got=values[bad][0])
-    return values.astype(np.int64)
+        if counts is not None:
+            raise InputError("a mapping of sizes has its own counts", got="counts= as well")
+        counts, sizes = list(sizes.values()), list(sizes)
+    size = columns.integers("candidate counts", sizes, 1, MOST_CANDIDATES)
+    rows = len(size)
+    if not rows:
+        raise InputError("no candidate counts", do="give at least one task's")
+    weight = np.ones(rows) if weights is None else columns.weights(weights, rows)
+    count = np.ones(rows, dtype=np.int64)
+    if counts is not None:
+        count = columns.repeat("counts", columns.integers("counts", counts, 0, MOST_TASKS), rows)
+    if not 0 < float(count.sum(dtype=float)) <= MOST_TASKS:
+        raise InputError(
+            "impossible number of tasks", got=f"{count.sum(dtype=float):.3g}", allowed="1 to 2^53"
+        )
+    some = count > 0
+    return Histogram.of(count[some], candidates=size[some], weight=weight[some])

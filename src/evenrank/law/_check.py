@@ -14,7 +14,7 @@ import numpy as np
 from evenrank.errors import InputError
 from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import Sizes
-from evenrank.metric import Metric, Statistic, quantile
+from evenrank.metric import NORMAL_QUARTILE, Metric, Statistic, quantile
 from evenrank.sums import Floats
 
 MOST_OUTCOMES = 2_000_000
@@ -66,7 +66,7 @@ def values(metric: Metric | Statistic, ranks: Floats, weight: Floats) -> Floats:
         if metric.kind == "quantile":
             return np.asarray(at(ranks, metric.at or 0.0) ** float(metric.q))
         middle = at(ranks, 0.5)
-        return at(np.abs(ranks - middle[:, None]), 0.5) / 0.6744897501960817
+        return at(np.abs(ranks - middle[:, None]), 0.5) / NORMAL_QUARTILE
 
 
 def enumerated(metric: Metric | Statistic, sizes: Sizes) -> Floats:

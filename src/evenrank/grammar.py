@@ -261,7 +261,7 @@ def _read(node: ast.expr, text: str) -> Expression:
 def _value(node: ast.expr, text: str) -> float:
     match node:
         case ast.Constant(int() | float() as value) if not isinstance(value, bool):
-            return float(value)
+            return float(value) if abs(value) < 1e300 else inf
         case ast.UnaryOp(ast.USub(), inner):
             return -_value(inner, text)
         case ast.BinOp(left, ast.Div(), right) if _value(right, text):

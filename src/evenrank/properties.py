@@ -34,7 +34,6 @@ PROPERTIES = (
     "anti-monotonic",
     "size invariant",
 )
-LADDER = (10**2, 10**4, 10**8)
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def _sizes(expression: Expression) -> tuple[int, int, int]:
 
 def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
     better = np.array(ranks) - 1
-    return expression(Tally.of(better, np.zeros_like(better), np.full_like(better, size)))
+    return expression(Tally.of_checked(better, better * 0, better * 0 + size, None))
 
 
 def _cases(size: int) -> list[tuple[int, ...]]:
@@ -177,11 +176,13 @@ def _fixed_optimum(expression: Expression) -> Verdict:
 
 
 def _pessimum(expression: Expression) -> Verdict:
-    values = [abs(_value(expression, (size,), size)) for size in LADDER]
+    small = _sizes(expression)[1]
+    ladder = (small, small**2, small**4)
+    values = [abs(_value(expression, (size,), size)) for size in ladder]
     if values[-1] == 0.0 or (values[0] > values[1] > values[2] and values[2] <= 0.75 * values[1]):
         return Verdict(True)
-    worst = _value(expression, (LADDER[-1],), LADDER[-1])
-    return Verdict(False, f"rank {LADDER[-1]:,} of {LADDER[-1]:,} gives {figure(worst)}")
+    worst = _value(expression, (ladder[-1],), ladder[-1])
+    return Verdict(False, f"rank {ladder[-1]:,} of {ladder[-1]:,} gives {figure(worst)}")
 
 
 def _anti_monotonic(expression: Expression) -> Verdict:

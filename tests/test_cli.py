@@ -169,7 +169,7 @@ def test_help_and_version():
             "impossible value of mr; got mr=101; allowed: 1 to 100",
         ),
         (["null", "hits@1e400", "--sizes", "50"], "k >= 1"),
-        (["null", "hits@" + "9" * 400, "--sizes", "50"], "k >= 1"),
+        (["null", "hits@" + "9" * 100, "--sizes", "50"], "k >= 1"),
         (
             ["adjust", "mrr=43", "--sizes", "50x3"],
             "impossible value of mrr; got mrr=43; allowed: 0.02 to 1",

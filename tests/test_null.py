@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from fractions import Fraction
 from itertools import pairwise
 from math import inf
 
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 import evenrank as er
 import oracle
 import strategies as own
-from evenrank.law import _power, _tails
+from evenrank.law import _power
 from evenrank.law._count import log_count
-from evenrank.law._sum import Sizes, SumLaw, cumulants_from_moments, log1pmx
+from evenrank.law._sum import SumLaw, cumulants_from_moments, log1pmx
 from evenrank.metric import GAIN, RANK, hit
 from evenrank.sums import Rule
 
@@ -77,6 +78,63 @@ def test_the_median_of_an_even_count_is_the_mean_of_two():
     law = er.null("median", [2, 2])
     assert law.mean() == pytest.approx(1.5, rel=1e-14)
     assert law.var() == pytest.approx(0.125, rel=1e-13)
+
+
+def _exact_median(size: int, n: int) -> tuple[Fraction, Fraction]:
+    """Mean and variance of the median of an even number of ranks, in rational arithmetic."""
+    m, total = n // 2, size**n
+
+    def above(x: int, k: int) -> int:  # outcomes with fewer than k ranks up to x
+        return sum(math.comb(n, i) * x**i * (size - x) ** (n - i) for i in range(k))
+
+    lower, upper = ([above(x, k) for x in range(size)] for k in (m, m + 1))
+    first = Fraction(sum(lower) + sum(upper), 2 * total)
+    squares = sum((2 * x + 1) * (a + b) for x, (a, b) in enumerate(zip(lower, upper, strict=True)))
+    rest = [0] * (size + 1)  # sum over y >= x of (size - y)^(n-m)
+    for y in range(size - 1, -1, -1):
+        rest[y] = rest[y + 1] + (size - y) ** (n - m)
+    pairs = math.comb(n, m) * sum(x**m * rest[x + 1] for x in range(size))
+    gap = sum(upper) - sum(lower) + 2 * pairs  # E (B - A)^2
+    return first, Fraction(2 * squares - gap, 4 * total) - first**2
+
+
+@pytest.mark.parametrize(("size", "n"), [(500, 2), (700, 8), (2000, 20), (1000, 200), (64, 1000)])
+def test_medians_of_even_counts_agree_with_rational_arithmetic(size, n):
+    mean, variance = _exact_median(size, n)
+    law = er.null("median", {size: n})
+    assert law.mean() == pytest.approx(float(mean), rel=1e-13)
+    assert law.var() == pytest.approx(float(variance), rel=1e-11)
+
+
+@pytest.mark.parametrize(("size", "n"), [(10**8, 41), (10**8, 5), (10**7, 21)])
+def test_inverse_medians_keep_their_digits_among_many_candidates(size, n):
+    """The continuous limit: n N/(m-1) ... of a beta law, right to about m/N here."""
+    m = (n + 1) // 2
+    law = er.null("1/median", {size: n})
+    mean = n / (m - 1) / size
+    variance = (n * (n - 1) / ((m - 1) * (m - 2)) - (n / (m - 1)) ** 2) / size**2
+    assert law.mean() == pytest.approx(mean, rel=1e-5)
+    assert law.var() == pytest.approx(variance, rel=1e-3)
+
+
+def test_a_median_over_many_sizes_agrees_with_sampling():
+    sizes = 14_541 - np.minimum((np.random.default_rng(1).pareto(0.6, 100) * 3).astype(int), 14_000)
+    for name in ("median", "1/median", "quantile(0.3)"):
+        law, sample = er.null(name, sizes), er.null(name, sizes, method="sample", samples=20_000)
+        assert abs(law.mean() - sample.mean()) <= 5 * sample.mean().error
+        assert abs(law.var() - sample.var()) <= 5 * sample.var().error
+
+
+@pytest.mark.parametrize("p", [2, 20, 50, 300])
+def test_powers_of_a_share_of_hits(p):
+    law = er.null(f"mean({p}, hits@10)", {10**6: 5})
+    rate = 1e-5
+    share = [math.comb(5, c) * rate**c * (1 - rate) ** (5 - c) for c in range(6)]
+    mean = sum(s * (c / 5) ** (1 / p) for c, s in enumerate(share))
+    assert law.mean() == pytest.approx(mean, rel=1e-12)
+    assert law.var() == pytest.approx(
+        sum(s * ((c / 5) ** (1 / p) - mean) ** 2 for c, s in enumerate(share))
+    )
 
 
 @settings(max_examples=60)
@@ -274,6 +332,22 @@ def test_saddlepoint_tails_are_close(name, monkeypatch):
         assert exact.logsf(value).method == "saddlepoint"
 
 
+@pytest.mark.parametrize("name", ["mrr", "hmr", "ndcg", "mr", "gmr"])
+@pytest.mark.parametrize("sizes", [{14_541: 8}, {1000: 2}, {10**6: 50}, {14_541: 40_932}])
+def test_saddlepoint_tails_are_probabilities(name, sizes):
+    """Where rare first ranks decide they are rough, but never crash, and in the end they fall."""
+    law = er.null(name, sizes)
+    better = 1 if er.parse(name).increasing else -1
+    steps = np.concatenate([[-3, -1, -0.1, 0, 0.1], np.geomspace(0.3, 30, 20)])
+    values = [float(law.mean()) + better * k * float(law.std()) for k in steps]
+    logs = [
+        float(law.logsf(v)) for v in values if v > 0 and (v <= law.best if better > 0 else v >= law.best)
+    ]
+    assert all(log <= 0 for log in logs)
+    assert logs[-1] <= min(logs) + 1.0
+    assert law.logsf(law.best) == pytest.approx(-sum(c * math.log(n) for n, c in sizes.items()))
+
+
 def test_mean_rank_tail_uses_the_lattice(monkeypatch):
     """P(sum of ranks <= k) by convolution, to three per cent at 4e-8."""
     monkeypatch.setattr("evenrank.law.FEW_OUTCOMES", 0)
@@ -321,14 +395,28 @@ def test_poisson_binomial_far_tail_against_binomial_sums():
 
 
 def test_saddlepoint_is_continuous_at_the_mean():
-    sizes = Sizes(np.array([50]), np.ones(1), np.array([40]))
-    law = SumLaw(lambda r: 1 / r, sizes)
-    logs = [
-        _tails.log_at_least(law, law.mean * (1 + e), log_best=0.0)
-        for e in (-1e-4, -1e-7, 0.0, 1e-7, 1e-4)
-    ]
-    assert max(np.diff(logs)) < 0
-    assert abs(logs[0] - logs[-1]) < 2e-3
+    law = er.null("gmr", {50: 400})
+    logs = [float(law.logsf(law.mean() * (1 - e))) for e in (-1e-4, -1e-7, 0.0, 1e-7, 1e-4)]
+    assert max(np.diff(logs)) <= 0
+    assert abs(logs[0] - logs[-1]) < 2e-2
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "value", "truth"),
+    [
+        # by enumeration, or by convolution on a grid with floor and ceiling bounds
+        ("mrr", {1000: 2}, 0.5, math.log(2.0e-3)),
+        ("mrr", {14_541: 20}, 0.0068, math.log(0.010)),
+        ("mrr", {14_541: 100}, 0.0026, math.log(0.030)),
+        ("mrr", {14_541: 40}, 0.1, -26.913),
+        ("mrr", {14_541: 40}, 0.35, -110.308),
+        ("mrr", {10**6: 200}, 0.005, -8.517),
+        ("mrr", {10**6: 200}, 0.3, -709.543),
+        ("mrr", {10**5: 20}, 0.5, -103.00),
+    ],
+)
+def test_tails_that_hang_on_rare_first_ranks(name, sizes, value, truth):
+    assert er.null(name, sizes).logsf(value) == pytest.approx(truth, abs=0.5)
 
 
 # The tools below ----------------------------------------------------------------------------------

@@ -69,6 +69,40 @@ def test_adding_puts_rows_together(ranks):
     assert len(ranks[0]) == 1
 
 
+def test_odd_keys_become_text():
+    import datetime
+
+    keys = {"k": [None, "a", "a"], "d": [datetime.date(2022, 3, 14)] * 3, "m": [1, "x", 2.5]}
+    ranks = er.Ranks.of([1, 2, 3], candidates=9, keys=keys)
+    assert ranks.to_arrow()["k"].to_pylist() == ["", "a", "a"]
+    assert ranks.by("k", "d").labels == (("", "2022-03-14"), ("a", "2022-03-14"))
+
+
+def test_many_keys_do_not_collide():
+    n = 3000
+    keys = {f"k{j}": np.random.default_rng(j).permutation(n) for j in range(7)}
+    groups = er.Ranks.of([1] * n, candidates=9, keys=keys).by(*keys)
+    assert set(groups.labels) == set(zip(*(map(str, column) for column in keys.values()), strict=True))
+
+
+def test_small_integer_types_do_not_wrap():
+    assert er.Ranks.of(np.array([200], np.uint8), 255).better.tolist() == [199]
+    assert er.Ranks.of(np.array([100], np.int8), 127).evaluate("mr")["mr"] == 100
+
+
+def test_many_wide_ties_are_cut_into_parts():
+    rng = np.random.default_rng(0)
+    better, equal = rng.integers(0, 100, 20_000), rng.integers(10**4, 10**6, 20_000)
+    value = er.Ranks(better, equal, 2 * 10**6).evaluate("hits@10")["hits@10"]
+    want = np.clip(10 - better, 0, equal + 1) / (equal + 1)
+    assert value == pytest.approx(want.mean(), rel=1e-12)
+
+
+def test_a_group_of_weight_zero_is_left_out():
+    ranks = er.Ranks.of([1, 2, 3], candidates=9, weight=[0, 0, 1.0], keys={"k": ["a", "a", "b"]})
+    assert ranks.evaluate("mr", average="k")["mr"] == 3
+
+
 def test_rows_of_weight_zero_do_not_count():
     with_zero = er.Ranks.of([1, 5, 7, 9], candidates=10, weight=[1, 1, 1, 0])
     without = er.Ranks.of([1, 5, 7], candidates=10)

@@ -86,14 +86,13 @@ def check_weights(weight: Floats) -> None:
 
 
 def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
-    """Give a column that names things."""
-    column = np.asarray(values)
-    if column.dtype.kind == "U":
-        column = column.astype(object)  # object strings index and compare by reference
+    """Give a column that names things: numbers as they are, everything else as text."""
     if name in (*COUNTS, "weight"):
         raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
-    if column.dtype.kind == "O" and any(isinstance(v, list | dict | np.ndarray) for v in column[:1]):
-        raise InputError(f"key {name} must hold names or numbers", got=type(column[0]).__name__)
+    column = np.asarray(values)
+    if column.ndim == 1 and column.dtype.kind not in "iufb":
+        texts = ["" if v is None else v if isinstance(v, str) else str(v) for v in column.tolist()]
+        column = np.array([*texts, None], dtype=object)[:-1]  # objects, whatever the texts look like
     if column.ndim == 0:
         column = np.broadcast_to(column, rows)
     if column.shape != (rows,):
@@ -107,7 +106,7 @@ def encode(columns: list[NDArray[Any]]) -> tuple[Ints, list[NDArray[Any]]]:
     distinct: list[NDArray[Any]] = []
     for column in columns:
         if column.dtype.kind == "O":  # a dictionary beats sorting strings five to one
-            names = sorted(dict.fromkeys(column.tolist()), key=lambda v: (str(type(v)), v))
+            names = sorted(dict.fromkeys(column.tolist()))
             place = {name: i for i, name in enumerate(names)}
             codes.append(np.array([place[v] for v in column.tolist()], dtype=np.int64))
             distinct.append(np.array(names, dtype=object))
@@ -115,12 +114,11 @@ def encode(columns: list[NDArray[Any]]) -> tuple[Ints, list[NDArray[Any]]]:
             values, code = np.unique(column, return_inverse=True)
             codes.append(code)
             distinct.append(values)
-    joint = codes[0]
-    for code, values in zip(codes[1:], distinct[1:], strict=True):
-        joint = joint * len(values) + code
-    present, numbers = np.unique(joint, return_inverse=True)
-    rows = []
-    for values in reversed(distinct):
-        present, digit = np.divmod(present, len(values))
-        rows.append(values[digit])
-    return numbers, rows[::-1]
+    present, numbers = np.unique(codes[0], return_inverse=True)
+    rows = [distinct[0][present]]
+    for code, names_of in zip(codes[1:], distinct[1:], strict=True):
+        # renumbered after every column, so that the product of distinct counts cannot overflow
+        present, numbers = np.unique(numbers * len(names_of) + code, return_inverse=True)
+        group, digit = np.divmod(present, len(names_of))
+        rows = [*(row[group] for row in rows), names_of[digit]]
+    return numbers, rows

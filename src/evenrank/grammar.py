@@ -149,6 +149,8 @@ def parse(text: str | Expression) -> Expression:
             return text
         raise InputError("a metric must be a string or a metric", got=type(text).__name__)
     source = text.strip()
+    if len(source) > 200:
+        raise _unknown(source[:40] + "...")
     words = source.replace("-", " ").split()
     named = _named("_".join(words)) if "".join(words).replace("_", "").isalnum() else None
     if named is not None:

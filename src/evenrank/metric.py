@@ -12,6 +12,7 @@ hashable, picklable, and print as they are written: `str(1 / HMR) == "mrr"`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import exp, inf, isnan, log
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -28,6 +29,8 @@ TIES: tuple[Ties, ...] = get_args(Ties)
 
 # the 75 % point of the normal law makes the MAD an estimate of sigma, as scipy's and PyKEEN's is
 NORMAL_QUARTILE = 0.6744897501960817
+
+PART_POINTS = 4_000_000
 
 _BORDES = "Bordes et al. 2013"
 _HOYT = "Hoyt et al. 2022"
@@ -155,23 +158,32 @@ class Ranges:
         self.low, self.high, self.mass = low, high, mass
         self._tied = np.flatnonzero(high > low)
         self._first, self._last = (end[self._tied].astype(np.int64) for end in (low, high))
-        self._terms: Rule | None = None
+        self._terms: dict[int, Rule] = {}
 
     def mean(self, g: Function) -> Floats:
         """Average `g` over the ranks of each row; `g(low)` where a row is a point."""
         means = g(self.low)
         if len(self._tied):
-            rule = self._rule(g)
             means = np.array(means)
-            means[self._tied] = rule.sum(g(rule.points)) / (self._last - self._first + 1)
+            for part in self._parts():
+                rule = self._rule(g, part)
+                length = self._last[part] - self._first[part] + 1
+                means[self._tied[part]] = rule.sum(g(rule.points)) / length
         return means
 
-    def _rule(self, g: Function) -> Rule:
+    def _parts(self) -> list[slice]:
+        """Cut the tied rows so that no rule grows beyond some million points."""
+        points = np.cumsum(np.minimum(self._last - self._first + 1, 1000))
+        cuts = np.searchsorted(points, np.arange(0, int(points[-1]), PART_POINTS))
+        return [slice(a, b) for a, b in pairwise([*cuts.tolist(), len(points)]) if a < b]
+
+    def _rule(self, g: Function, part: slice) -> Rule:
         if (self._last - self._first).max() >= DIRECT:
-            return Rule(self._first, self._last, g)
-        if self._terms is None:  # short ranges are added term by term, the same for every g
-            self._terms = Rule(self._first, self._last, g)
-        return self._terms
+            return Rule(self._first[part], self._last[part], g)
+        # short ranges are added term by term, the same for every g
+        if part.start not in self._terms:
+            self._terms[part.start] = Rule(self._first[part], self._last[part], g)
+        return self._terms[part.start]
 
 
 @dataclass(frozen=True)
@@ -418,16 +430,27 @@ class Statistic:
         return variance if self.kind == "var" else variance**0.5
 
 
+def quantile_position(at: float, n: int) -> tuple[int, float]:
+    """Index of the order statistic below a quantile, and how far it lies towards the next.
+
+    >>> quantile_position(0.29, 101), quantile_position(0.5, 4)  # 0.29 * 100 is 28.999999999999996
+    ((29, 0.0), (1, 0.5))
+    """
+    position = at * (n - 1)
+    if abs(position - round(position)) <= 1e-12 * n:
+        return round(position), 0.0
+    return int(position), position - int(position)
+
+
 def quantile(values: Floats, mass: Floats, at: float, equal_weights: bool) -> float:
     """Quantile of a histogram: `values[i]` occurs with `mass[i]` (a count if weights are equal)."""
     order = np.argsort(values, kind="stable")
     values, mass = values[order], mass[order]
     if equal_weights:
         ends: Ints = np.cumsum(mass.astype(np.int64))
-        position = at * (int(ends[-1]) - 1)
-        below = int(np.floor(position))
+        below, between = quantile_position(at, int(ends[-1]))
         lower, upper = values[np.searchsorted(ends, [below, min(below + 1, ends[-1] - 1)], "right")]
-        return float(lower + (position - below) * (upper - lower))
+        return float(lower + between * (upper - lower))
     cumulated = np.cumsum(mass) / mass.sum()
     i = int(np.searchsorted(cumulated, at - 1e-12))
     i = min(i, len(values) - 1)

@@ -134,7 +134,7 @@ def _sizes(expression: Expression) -> tuple[int, int, int]:
     """Numbers of candidates to try: small, but more than the k of hits@k."""
     metric = _metric(expression)
     k = (metric.f.k or 0) if isinstance(metric, Metric) else 0
-    return (12, 100, 1000) if k < 12 else (k + 2, 10 * k, 100 * k)
+    return (12, 100, 1000) if k < 12 else (k + 2, 4 * k, 16 * k)
 
 
 def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
@@ -225,4 +225,6 @@ def _chance(expression: Expression, size: int) -> float:
     adjusted = expression.map(law)
     if expression.adjustment != "phi":
         return adjusted(law.mean())
-    return float(np.mean([adjusted(law.metric(Tally.of([r], [0], [size]))) for r in range(size)]))
+    ranks, metric = np.arange(1.0, size + 1.0), law.metric
+    values = metric.f(ranks) if isinstance(metric, Metric) else ranks
+    return float(np.mean([adjusted(value) for value in values ** float(metric.q)]))

@@ -81,13 +81,15 @@ class Ranks:
         values = np.atleast_1d(np.asarray(rank))
         if values.dtype.kind not in "iuf":
             raise InputError("ranks must be numbers", got=f"type {values.dtype}")
-        if values.dtype.kind == "f":
-            values = values.astype(float)
+        whole = values.dtype.kind != "f"
+        values = values.astype(np.int64 if whole else float)
+        if not whole:
             columns.refuse(~np.isfinite(values), values, "ranks must be finite")
             columns.refuse(
                 2 * values != np.floor(2 * values), values, "ranks must be whole numbers or halves"
             )
         columns.refuse(values < 1, values, "ranks start at 1")
+        columns.refuse(values > columns.LARGEST, values, f"ranks must be at most {columns.LARGEST:,}")
         better = np.floor(values).astype(np.int64) - 1
         equal = (2 * values).astype(np.int64) - 2 * better - 2  # 1 where the rank is a half-integer
         return cls(better, equal, candidates, weight=weight, keys=keys, protocol=protocol)
@@ -337,7 +339,8 @@ class Ranks:
         groups, _ = self._query() if names == ["query"] else self._codes(names)
         if self.weight is None:
             return np.asarray(1.0 / np.bincount(groups)[groups])
-        return np.asarray(self.weight / np.bincount(groups, weights=self.weight)[groups])
+        total = np.bincount(groups, weights=self.weight)[groups]
+        return np.divide(self.weight, total, out=np.zeros(len(self)), where=total > 0)
 
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
         """Number the queries: a `query` key, or the known parts of head, relation, tail by side."""

@@ -195,4 +195,5 @@ def read_sizes(
             "impossible number of tasks", got=f"{count.sum(dtype=float):.3g}", allowed="1 to 2^53"
         )
     some = count > 0
+    columns.check_weights(weight[some])
     return Histogram.of(count[some], candidates=size[some], weight=weight[some])

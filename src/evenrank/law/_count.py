@@ -36,8 +36,13 @@ class Trials:
         return cls(1.0 / distinct, count, sizes.n)
 
     def at(self, x: Floats) -> Floats:
-        """Success probabilities by row of x and group."""
-        return np.minimum(1.0, np.multiply.outer(x, self.rate))
+        """Success probabilities by row of x and group.
+
+        A group saturates half a step early. No integer notices, and the nodes of a panel that starts at
+        its size, or ends before it, then see one smooth law.
+        """
+        p = np.multiply.outer(x, self.rate)
+        return np.where(p > 1.0 - 0.499999 * self.rate, 1.0, p)
 
     def merged(self, smallest: float) -> Trials:
         """Merge the groups that always succeed from `smallest` on."""
@@ -89,6 +94,7 @@ def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Fl
     if tilt:
         away = (count * p).sum(axis=1) < m if tail else np.ones(len(p), dtype=bool)
         theta = np.where(away, _saddle(p, count, np.clip(m, sure + 0.5, possible - 0.5)), 0.0)
+        theta = np.maximum(theta, 0.0) if tail else theta  # where m is out of reach there is no saddle
         p, scale = _tilted(p, count, theta)
         scale -= theta * m
     start, window, omega = _window(p, count, n)

@@ -27,13 +27,13 @@ from evenrank.errors import NoLawError
 from evenrank.law._count import Trials, log_count
 from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import CHUNK, Sizes
-from evenrank.metric import Metric, Statistic
-from evenrank.sums import Floats, Function, Ints, Rule, last_true
+from evenrank.metric import Metric, Statistic, quantile_position
+from evenrank.sums import Floats, Function, Ints, Rule, last_true, pair_rule
 
 CERTAIN = 60.0  # exponent of what is treated as impossible: e^-60 ~ 1e-26
 NEGLIGIBLE_GAP = 40.0
 MANY = 1000  # tasks from which the neighbours' gap hardly matters
-MOST_WORK = 1e8  # (x, y) pairs times groups times frequencies: a few seconds
+MOST_WORK = 2e8  # (x, y) pairs times groups times frequencies: ten seconds or so
 
 
 # Step(v, by) is h(v + by) - h(v), free of cancellation, for the function h whose mean is wanted
@@ -51,6 +51,8 @@ class OrderLaw:
         self.high = last_true(self.largest, lambda x: not self._surely_above(x, m + (g > 0))) + 1
         self.gap = max(1, self._gap()) if g > 0 else 0
         self._middle = max(self.low, last_true(self.largest, lambda x: self._mean_variance(x)[0] < m))
+        # Where V^q can differ by orders of magnitude, tiny probabilities need all their digits.
+        self.wide = self.high > 4 * self.low
         self.few = self.trials.merged(self.low - 0.5)
         if self._spread(self.low) > 20.0 and self._spread(self.high) > 20.0:
             self.few = self.few.compressed(float(self.high + self.gap))
@@ -88,10 +90,19 @@ class OrderLaw:
 
     def at_most(self, x: Floats) -> Floats:
         """P(r_(m) <= x)."""
+        return self._tail(x, above=False)
+
+    def above(self, x: Floats) -> Floats:
+        """P(r_(m) > x), that is, at least n - m + 1 failures."""
+        return self._tail(x, above=True)
+
+    def _tail(self, x: Floats, *, above: bool) -> Floats:
         out = np.empty(len(x))
+        wanted = self.trials.n - self.m + 1 if above else self.m
         for part in self._chunks(len(x)):
             p = self.few.at(x[part])
-            out[part] = np.exp(log_count(p, self.few.count, self.m, tail=True, tilt=False))
+            tail = log_count(1.0 - p if above else p, self.few.count, wanted, tail=True, tilt=self.wide)
+            out[part] = np.exp(tail)
         return out
 
     def _chunks(self, length: int) -> list[slice]:
@@ -108,7 +119,8 @@ class OrderLaw:
             with np.errstate(divide="ignore", invalid="ignore"):
                 none_between = (np.log(total) * trials.count).sum(axis=1)
                 p = np.where(total > 0, below / total, 0.0)
-            out[part] = none_between + log_count(p, trials.count, self.m, tail=False, tilt=tilt)
+            logs = log_count(p, trials.count, self.m, tail=False, tilt=tilt or self.wide)
+            out[part] = none_between + logs
         return out
 
     def moments(self, q: int) -> tuple[float, float]:
@@ -126,8 +138,9 @@ class OrderLaw:
             floor=1.0,
         )
         x = rule.points
-        weight = self.at_most(x)
-        weight = np.where(x > middle - 0.5, 1.0 - weight, -weight)
+        upper = x > middle - 0.5
+        weight = np.empty(len(x))
+        weight[upper], weight[~upper] = self.above(x[upper]), -self.at_most(x[~upper])
         pairs = self._pairs() if self.g else None
 
         def rise(step: Step) -> float:  # E h(V) - h(middle), from h's differences
@@ -145,79 +158,79 @@ class OrderLaw:
 
         return center + shift, shift * shift + rise(square)
 
-    def _kinks(self) -> Ints:
-        """Sizes inside the band: the law of C_x has a kink where a size saturates."""
+    def _kinks(self, stop: int | None = None) -> Ints:
+        """Sizes inside the band (or up to `stop`): where one saturates, the law of C_x has a kink."""
         sizes = np.sort(np.rint(1.0 / self.trials.rate).astype(np.int64))
-        return sizes[(sizes > self.low) & (sizes < self.high)]
+        return sizes[(sizes > self.low) & (sizes < (stop or self.high))]
 
     def _pairs(self) -> Callable[[Step], float]:
         """Prepare what the gap between the two neighbours adds to E eta(A)."""
         g = self.g
-        line, sum_line = self._line()
-        diagonal = np.exp(self.joint(line, line))
-        x, sum_x, d, sum_d = self._triangle()
+        edges = np.concatenate([[self.low], self._kinks(), [self.high]])
+        line = Rule(edges[:-1], edges[1:] - 1, lambda x: np.exp(self.joint(x, x)), floor=1.0)
+        diagonal = np.exp(self.joint(line.points, line.points))
+        x, y, weight = self._triangle()
         # where the diagonal is negligible, so is everything off it
-        live = np.flatnonzero(np.exp(self.joint(x, x)) > 1e-25)
-        apart = np.zeros((len(x), len(d)))
-        grid = np.repeat(x[live], len(d)), (x[live, None] + d).ravel()
-        apart[live] = np.exp(self.joint(*grid)).reshape(-1, len(d))
+        live = np.exp(self.joint(x, x)) > 1e-25
+        x, y, weight = x[live], y[live], weight[live]
+        weight = weight * np.exp(self.joint(x, y))
+        v = (1.0 - g) * x + g * y
 
         def add(step: Step) -> float:
-            near = sum_line(diagonal * step(line, g))
-            v = x[:, None] + g * d
-            return near - sum_x(sum_d(apart * (step(v + (1.0 - g), g) - step(v, g))))
+            near = line.sum(diagonal * step(line.points, g)).sum()
+            return float(near - (weight * (step(v + (1.0 - g), g) - step(v, g))).sum())
 
         return add
 
-    def _line(self) -> tuple[Floats, Callable[[Floats], float]]:
-        """Give x for a sum over the band, broken at kinks."""
-        edges = np.concatenate([[self.low], self._kinks(), [self.high]])
-        rule = Rule(edges[:-1], edges[1:] - 1, lambda x: np.exp(self.joint(x, x)), floor=1.0)
-        return rule.points, lambda values: float(rule.sum(values).sum())
+    def _next_above(self, y: int) -> bool:
+        """Whether P(r_(m+1) > y) is worth counting."""
+        p = 1.0 - self.trials.at(np.array([float(y)]))
+        wanted = self.trials.n - self.m
+        return float(log_count(p, self.trials.count, wanted, tail=True, tilt=True)[0]) > -NEGLIGIBLE_GAP
 
-    def _triangle(
-        self,
-    ) -> tuple[Floats, Callable[[Floats], float], Floats, Callable[[Floats], Floats]]:
-        """Give x, y - x and how to sum over them, for the double sum over x < y.
+    def _triangle(self) -> tuple[Floats, Floats, Floats]:
+        """Points and weights for the double sum over x < y.
 
-        That sum is about 4/n of the variance, so with many tasks a few of its digits are enough and
-        the faint kinks at sizes do not matter. With few tasks it is taken term by term if there are
-        kinks, and refused if those are too many terms.
+        That sum is about 4/n of the variance. So with many tasks the faint kinks at sizes do not
+        matter in it; with few tasks it is broken there.
         """
-        sizes = np.rint(1.0 / self.trials.rate)
-        smooth = not ((sizes > self.low) & (sizes < self.high + self.gap)).any()
-        if smooth or self.trials.n >= MANY:
-            tolerance = min(1e-6, max(1e-13, 1e-14 * self.trials.n))
-            outer = Rule(
-                [self.low],
-                [self.high - 1],
-                lambda x: np.exp(self.joint(x, x)),
-                octaves=False,
-                tolerance=tolerance,
-                floor=float(np.exp(self.joint(*[np.array([float(self._middle)])] * 2))[0]),
-            )
-            rate = NEGLIGIBLE_GAP / self.gap
-            inner = Rule([1], [self.gap], lambda d: np.exp(-rate * d), octaves=False, floor=1.0)
-            return (
-                outer.points,
-                lambda values: float(outer.sum(values).sum()),
-                inner.points,
-                lambda values: inner.sum(values)[:, 0],
-            )
-        work = (self.high - self.low) * self.gap * len(self.few.rate) * min(40, self.trials.n)
-        if work > MOST_WORK:
+        last = min(self.high, self.largest)  # P(B > y) = 0 from the largest size on
+        stop = min(last + self.gap, last_true(self.largest, self._next_above) + 1, self.largest)
+        stop = max(stop, last)
+        kinks = self._kinks(stop)
+        work = len(self.few.rate) * min(60, self.trials.n)
+        if len(kinks) and self.trials.n < MANY:
+            edges = np.concatenate([[self.low], kinks, [stop]])
+            x, y, weight = pair_rule(edges, last, self.gap)
+            if len(x) * work <= MOST_WORK:
+                return x, y, weight
+        outer = Rule(
+            [self.low],
+            [last - 1],
+            lambda x: np.exp(self.joint(x, x)),
+            octaves=False,
+            tolerance=min(1e-6, max(1e-13, 1e-14 * self.trials.n)),
+            floor=float(np.exp(self.joint(*[np.array([float(self._middle)])] * 2))[0]),
+        )
+        if not len(kinks) and self.trials.n < MANY:
+            return pair_rule(np.array([self.low, stop]), last, self.gap)
+        rate = NEGLIGIBLE_GAP / self.gap
+        inner = Rule([1], [self.gap], lambda d: np.exp(-rate * d), octaves=False, floor=1.0)
+        if len(outer.points) * len(inner.points) * work > MOST_WORK or self.trials.n < MANY:
             raise NoLawError(
-                "no exact law for a quantile between two ranks that can be so far apart",
-                got=f"{self.trials.n} tasks with sizes up to {self.largest:,}",
+                "no exact law for a quantile between two ranks with so many sizes around them",
+                got=f"{self.trials.n} tasks, {len(kinks)} sizes within reach",
                 do='ask for a quantile that falls on one rank, or use method="sample"',
             )
-        every = np.arange(self.low, self.high, dtype=float)
-        gaps = np.arange(1.0, self.gap + 1.0)
-        return every, lambda values: float(values.sum()), gaps, lambda values: values.sum(axis=1)
+        return (
+            np.repeat(outer.points, len(inner.points)),
+            (outer.points[:, None] + inner.points).ravel(),
+            np.outer(outer.flat_weights, inner.flat_weights).ravel(),
+        )
 
     def log_at_most(self, value: float) -> float:
         """Log P(V <= value), exact in the far tail too."""
-        x = floor(value)
+        x = floor(min(value, float(self.largest)))
         if x < 1:
             return -inf
         p = self.trials.at(np.array([float(min(x, self.largest))]))
@@ -293,9 +306,8 @@ class Quantile:
                 f"a weighted {metric} has no exact law under chance",
                 do='use method="sample", or equal weights',
             )
-        position = (metric.at or 0.0) * (sizes.n - 1)
-        below = int(position)
-        self.q, self._law = metric.q, OrderLaw(sizes, below + 1, position - below)
+        below, between = quantile_position(metric.at or 0.0, sizes.n)
+        self.q, self._law = metric.q, OrderLaw(sizes, below + 1, between)
 
     def moments(self) -> tuple[Moment, Moment]:
         """Mean and variance."""
@@ -306,8 +318,8 @@ class Quantile:
         """Log P(at least as good as the value)."""
         if self.q == -1 and value <= 0:
             return Moment(0.0, "formula")
-        rank = value if self.q == 1 else 1.0 / value
-        return Moment(self._law.log_at_most(rank + 1e-9), "formula")
+        rank = value if self.q == 1 else (1.0 / value if value > 1e-300 else inf)
+        return Moment(self._law.log_at_most(rank * (1.0 + 1e-12) + 1e-9), "formula")
 
 
 class Extreme:

@@ -36,7 +36,7 @@ from evenrank.errors import NoLawError
 from evenrank.law._count import Trials, log_count
 from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import Sizes, SumLaw
-from evenrank.law._tails import log_at_least, log_at_most
+from evenrank.law._tails import log_tail
 from evenrank.metric import RANK, Metric
 from evenrank.sums import Floats, last_true
 
@@ -53,8 +53,8 @@ def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
     """
     n = sizes.size.astype(float)
     if metric.f.k is not None and metric.p == metric.q == 1:
-        mean = np.minimum(1.0, metric.f.k / n)
-        variance = mean * (1.0 - mean)
+        k = np.minimum(metric.f.k, n)
+        mean, variance = k / n, (k / n) * ((n - k) / n)
     elif metric.f == RANK and metric.p == metric.q == 1:
         mean, variance = (n + 1.0) / 2.0, (n * n - 1.0) / 12.0
     elif metric.f == RANK and metric.p == metric.q == -1:
@@ -101,14 +101,18 @@ def power(law: SumLaw, s: float) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         excess = _excess(law, s)
     if not all(isfinite(x) and x > -1.0 for x in excess):
-        raise NoLawError(
-            "the power of this mean is too extreme for floating-point numbers",
-            got=f"p = {1.0 / abs(s):.4g} up to sign",
-            do='use its limit (gmr near 0, min or max far out), or method="sample"',
-        )
+        raise _too_extreme(s)
     once, twice = (log1p(x) for x in excess)
     mean = law.mean**s * exp(once)
     return mean, mean * mean * expm1(twice - 2.0 * once)
+
+
+def _too_extreme(s: float) -> NoLawError:
+    return NoLawError(
+        "the power of this mean is too extreme for floating-point numbers",
+        got=f"p = {1.0 / abs(s):.4g} up to sign",
+        do='use its limit (gmr near 0, min or max far out), or method="sample"',
+    )
 
 
 def _excess(law: SumLaw, s: float) -> list[float]:
@@ -160,6 +164,8 @@ def _trapezoid(law: SumLaw, exponents: Floats, m: int, start: float, step: float
             if (np.abs(values[:, -1]) <= NEGLIGIBLE * largest).all():
                 break
             v = nodes[-1] + direction * step
+            if abs(v) > 650.0:  # exp(v) is about to leave the floats
+                raise _too_extreme(float(exponents[0]) - m)
     return sums * step
 
 
@@ -228,8 +234,11 @@ class PowerMean:
             return Moment(simple[0], method), Moment(simple[1], method)
         if 0 < abs(p) < SMALL and self.metric.f.at(self.sizes.size.max()) > 0:
             return self._between_powers()
+        if self.metric.f.k is not None and p > 0 and self.sizes.equal_weights and q == 1:
+            return self._hits_moments(self.metric.f.k)
         law, reference = self._sum
-        if q == -1 and (self._log_positive < 0 or (p > 0 and law.bounds[0] <= 0.0)):
+        can_vanish = p > 0 and self.metric.f.at(self.sizes.size.min()) == 0
+        if q == -1 and (self._log_positive < 0 or can_vanish):
             raise infinite(self.metric)
         if p == 0:
             mean, variance = product(law, q)
@@ -244,6 +253,24 @@ class PowerMean:
             variance = chance * (variance + (1.0 - chance) * mean * mean)
             mean *= chance
         return Moment(mean, method), Moment(variance, method)
+
+    def _hits_moments(self, k: int) -> tuple[Moment, Moment]:
+        """A power of the share of hits: from the law of their number, where that is short."""
+        trials = Trials.of(self.sizes)
+        rate = trials.at(np.array([float(k)]))
+        spread = float((trials.count * rate * (1.0 - rate)).sum()) ** 0.5
+        center = float((trials.count * rate).sum())
+        first, last = (
+            max(0, int(center - 40 * spread - 60)),
+            min(trials.n, int(center + 40 * spread + 60)),
+        )
+        hits = np.arange(first, last + 1)
+        law = np.exp(
+            [float(log_count(rate, trials.count, int(c), tail=False, tilt=True)[0]) for c in hits]
+        )
+        values = (hits / trials.n) ** (1.0 / self.metric.p)
+        mean = float((law * values).sum())
+        return Moment(mean, "formula"), Moment(float((law * (values - mean) ** 2).sum()), "formula")
 
     def _between_powers(self) -> tuple[Moment, Moment]:
         """Interpolate in p, for p so near to 0 that S^(1/p) is beyond floats.
@@ -261,7 +288,12 @@ class PowerMean:
 
     def log_tail(self, value: float) -> Moment:
         """Log P(at least as good as the value)."""
-        if value <= 0 or value == inf:
+        beyond = (
+            value / self.metric.best if self.metric.increasing else self.metric.best / (value or 1e-300)
+        )
+        if beyond > 1.0 + 1e-9:
+            return Moment(-inf, "formula")
+        if value <= 0 or value > 1e300:
             certain = (value <= 0) == self.metric.increasing
             return Moment(0.0 if certain else -inf, "formula")
         mean = value if self.metric.q == 1 else 1.0 / value
@@ -285,7 +317,36 @@ class PowerMean:
         lattice = 0.0
         if f == RANK and p == 1 and sizes.equal_weights:  # a sum of whole numbers
             lattice = 1.0 / sizes.n / reference
-            x = floor(x / lattice + 1e-6) * lattice
-        better_is_larger = f.falling == (p >= 0)
-        tail = log_at_least if better_is_larger else log_at_most
-        return self._log_positive + tail(law, x, log_best=log_best, lattice=lattice)
+            x = float(np.floor(x / lattice + 1e-6)) * lattice
+        return self._log_positive + log_tail(
+            law,
+            x,
+            upper=f.falling == (p >= 0),  # whether better means a larger S
+            log_best=log_best,
+            log_simple=lambda: self._log_simple(x),
+            lattice=lattice,
+        )
+
+    def _log_simple(self, x: float) -> float:
+        """Log probability of the likeliest way "k ranks are at most R" that makes S as good as x.
+
+        With the others at their worst, k such ranks lift S from its worst value by k w (X(R) - X(N)).
+        """
+        sizes = self._cut
+        if not sizes.equal_weights:
+            return -inf
+        term, _ = self.metric.term(1.0, float(sizes.size.max()))
+        trials = Trials.of(sizes)
+        typical = float(np.median(sizes.size))
+        worst = self._sum[0].bounds[0 if self.metric.f.falling == (self.metric.p >= 0) else 1]
+        ranks = np.unique(np.geomspace(1, typical / 2.0, 60).astype(int))
+        gains = (term(ranks.astype(float)) - term(np.array([typical]))) / sizes.n
+        logs = [-inf]
+        for rank, wanted in zip(
+            ranks.tolist(), np.ceil((x - worst) / gains * (1.0 - 1e-12)), strict=True
+        ):
+            if 0 < wanted <= sizes.n:
+                p = trials.at(np.array([float(rank)]))
+                tail = log_count(p, trials.count, int(wanted), tail=True, tilt=True)
+                logs.append(float(tail[0]))
+        return max(logs)

@@ -46,7 +46,7 @@ class Sizes:
         self.size = size[keep]
         self.count = count[keep].astype(float)
         self.n = int(count[keep].sum())
-        raw = weight[keep]
+        raw = weight[keep] / weight[keep].max()
         equal = bool((raw == raw[0]).all())
         self.weight = np.full(len(raw), 1.0 / self.n) if equal else raw / float((raw * self.count).sum())
 
@@ -199,9 +199,13 @@ class SumLaw:
     def __init__(self, x: Function, sizes: Sizes) -> None:
         """Prepare one running sum per block of sizes."""
         octave = np.frexp(sizes.size.astype(float))[1]
+        _, level = np.unique(sizes.weight, return_inverse=True)
+        # one weight per block: each weight asks for exponentials of its own, at its own sizes only
+        _, block = np.unique(level * 64 + octave, return_inverse=True)
+        order = np.argsort(block, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(block))[:-1])
         self.blocks = [
-            _Block(x, *(a[octave == o] for a in (sizes.size, sizes.weight, sizes.count)))
-            for o in np.unique(octave)
+            _Block(x, sizes.size[part], sizes.weight[part], sizes.count[part]) for part in parts
         ]
         self._kappa: Floats = np.zeros(0)
 
@@ -219,6 +223,12 @@ class SumLaw:
     def variance(self) -> float:
         """Var S."""
         return self._sum("variance", 2)
+
+    @cached_property
+    def skewness(self) -> float:
+        """Third standardised cumulant of S."""
+        third = float(self.cumulants(np.zeros(1), 3)[4, 0])
+        return float(third / self.variance**1.5)
 
     @cached_property
     def bounds(self) -> tuple[float, float]:

@@ -1,60 +1,69 @@
 """How likely chance does at least this well: tails of `S = sum w X(rank)`, as logarithms.
 
-hits@k under equal weights is a Poisson-binomial count, exact as in `_order`. Everything else uses the
-Lugannani-Rice saddlepoint formula on the exact cumulant generating function: its error is relative, a
-few parts in n, however far out the value lies, which is where real models are. Sums that live on a
-lattice (the mean rank) use the lattice version with continuity correction.
+hits@k under equal weights is a Poisson-binomial count, exact as in `_count`. Everything else uses the
+saddlepoint approximation in Barndorff-Nielsen's form, `P(S >= x) = Phi(-(w + log(v/w)/w))`, on the exact
+cumulant generating function; sums of whole numbers (MR) use its lattice version with continuity
+correction. It is good where many tasks share in the sum. Where a few rare first ranks decide (MRR or
+nDCG with many more candidates than tasks) the sum is strongly skewed and no saddlepoint helps: then
+the answer is the probability of the likeliest simple way to get there, "k of the ranks are at most R,
+the others are bad", an exact count that is nearly all of it. Chernoff's bound caps both.
 """
 
 from __future__ import annotations
 
-from math import inf, log, pi, sinh, sqrt
+from collections.abc import Callable
+from math import inf, log, sinh, sqrt
 
 import numpy as np
 
 from evenrank.law._sum import SumLaw
 
-
-def log_at_least(law: SumLaw, x: float, *, log_best: float, lattice: float = 0.0) -> float:
-    """Log P(S >= x); `log_best` is the log probability of the largest value of S."""
-    return _upper(law, x, 1.0, log_best, lattice)
+SKEWED = 2.0  # skewness beyond which the saddlepoint is off by more than tens of per cent
 
 
-def log_at_most(law: SumLaw, x: float, *, log_best: float, lattice: float = 0.0) -> float:
-    """Log P(S <= x); `log_best` is the log probability of the smallest value of S."""
-    return _upper(law, x, -1.0, log_best, lattice)
+def log_tail(
+    law: SumLaw,
+    x: float,
+    *,
+    upper: bool,
+    log_best: float,
+    log_simple: Callable[[], float],
+    lattice: float = 0.0,
+) -> float:
+    """Log P(S >= x), or P(S <= x) if not `upper`.
 
+    `log_best` is the log probability of the extreme value on that side, `log_simple` gives that of the
+    likeliest simple way to reach x (-inf where there is none).
+    """
+    from scipy.special import log_ndtr  # here, because it doubles the time of `import evenrank`
 
-def _upper(law: SumLaw, x: float, sign: float, log_end: float, lattice: float) -> float:
+    sign = 1.0 if upper else -1.0
     worst, best = sorted(sign * end for end in law.bounds)
     slack = 1e-12 * max(abs(best), abs(worst))
     x = sign * x
     if x > best + slack:
         return -inf
     if x >= best - slack:
-        return log_end
+        return log_best
     if x <= worst + slack:
         return 0.0
     spread = sqrt(law.variance)
     a = x - lattice / 2.0 - sign * law.mean
+    if abs(a) < 1e-5 * spread:  # w and v both vanish at the mean; a hair beside it they do not
+        a = 1e-5 * spread
     theta = _saddle(law, a, sign, spread)
-    _, k, _, variance, third = (float(r[0]) for r in law.cumulants(np.array([-sign * theta]), 3))
+    _, k, _, variance = (float(r[0]) for r in law.cumulants(np.array([-sign * theta]), 2))
+    chernoff = k - theta * a if theta > 0 else 0.0
     w2 = 2.0 * (theta * a - k)
-    if abs(a) < 1e-6 * spread or w2 <= 0:
-        # the formula's two poles cancel at the mean; this is their limit
-        centre = 0.5 - sign * third / (6.0 * sqrt(2.0 * pi) * variance**1.5)
-        return log(centre - a / (spread * sqrt(2.0 * pi)))
-    from scipy.special import erfcx, log_ndtr  # here, because it doubles the time of `import evenrank`
-
+    simple = log_simple() if sign * law.skewness > SKEWED else -inf
+    if simple > -inf and theta > 0:
+        return min(simple, chernoff)
+    if w2 <= 0:
+        return chernoff
     w = sqrt(w2) if theta > 0 else -sqrt(w2)
     step = 2.0 * sinh(theta * lattice / 2.0) / lattice if lattice else theta
     v = step * sqrt(variance)
-    bridge = 1.0 / v - 1.0 / w
-    if w > 0:
-        mills = sqrt(pi / 2.0) * float(erfcx(w / sqrt(2.0)))
-        return -w2 / 2.0 - 0.5 * log(2.0 * pi) + log(mills + bridge)
-    tail = float(np.exp(log_ndtr(-w))) + float(np.exp(-w2 / 2.0)) / sqrt(2.0 * pi) * bridge
-    return min(0.0, log(tail)) if tail > 0 else -inf
+    return min(max(float(log_ndtr(-(w + log(v / w) / w))), simple), chernoff)
 
 
 def _saddle(law: SumLaw, a: float, sign: float, spread: float) -> float:

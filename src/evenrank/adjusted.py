@@ -98,7 +98,7 @@ def _refuse_certain(null: Null, name: str) -> None:
             f"{null.metric} cannot be adjusted: neither large nor small values are better",
             do="adjust a metric such as mrr, mr or hits@10",
         )
-    if null.certain:
+    if null.certain or (float(null.var()) == 0 and float(null.mean()) == null.best):
         raise DegenerateError(
             f"{name}({null.metric}) is undefined: chance always gets {float(null.mean()):.6g}, "
             "the best value there is",

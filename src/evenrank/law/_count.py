@@ -134,15 +134,24 @@ def _simple(p: Floats, count: Floats, m: int, n: int, *, tail: bool) -> Floats |
 
 
 def _saddle(p: Floats, count: Floats, goal: Floats) -> Floats:
-    """Find theta per row so that the tilted mean is the goal."""
+    """Find theta per row so that the tilted mean is about the goal.
+
+    About is enough: any theta gives the same probability, a good one only keeps its digits.
+    """
     low, high = np.full(len(p), -800.0), np.full(len(p), 800.0)
-    with np.errstate(divide="ignore", over="ignore"):
+    theta = np.zeros(len(p))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         odds = np.log(p) - np.log1p(-p)
-        for _ in range(64):
-            theta = (low + high) / 2.0
-            mean = (count / (1.0 + np.exp(-(odds + theta[:, None])))).sum(axis=1)
+        for _ in range(80):
+            tilted = 1.0 / (1.0 + np.exp(-(odds + theta[:, None])))
+            mean = (count * tilted).sum(axis=1)
+            variance = (count * tilted * (1.0 - tilted)).sum(axis=1)
+            if (np.abs(mean - goal) <= 0.05 * np.sqrt(variance) + 1e-9).all():
+                break
             low, high = np.where(mean < goal, theta, low), np.where(mean < goal, high, theta)
-    return np.asarray((low + high) / 2.0)
+            step = theta + (goal - mean) / variance
+            theta = np.where((step > low) & (step < high), step, (low + high) / 2.0)
+    return theta
 
 
 def _tilted(p: Floats, count: Floats, theta: Floats) -> tuple[Floats, Floats]:

@@ -196,36 +196,37 @@ class OrderLaw:
         """
         last = min(self.high, self.largest)  # P(B > y) = 0 from the largest size on
         stop = min(last + self.gap, last_true(self.largest, self._next_above) + 1, self.largest)
-        stop = max(stop, last)
-        kinks = self._kinks(stop)
-        work = len(self.few.rate) * min(60, self.trials.n)
-        if len(kinks) and self.trials.n < MANY:
-            edges = np.concatenate([[self.low], kinks, [stop]])
-            x, y, weight = pair_rule(edges, last, self.gap)
-            if len(x) * work <= MOST_WORK:
-                return x, y, weight
-        outer = Rule(
-            [self.low],
-            [last - 1],
-            lambda x: np.exp(self.joint(x, x)),
-            octaves=False,
-            tolerance=min(1e-6, max(1e-13, 1e-14 * self.trials.n)),
-            floor=float(np.exp(self.joint(*[np.array([float(self._middle)])] * 2))[0]),
-        )
-        if not len(kinks) and self.trials.n < MANY:
-            return pair_rule(np.array([self.low, stop]), last, self.gap)
-        rate = NEGLIGIBLE_GAP / self.gap
-        inner = Rule([1], [self.gap], lambda d: np.exp(-rate * d), octaves=False, floor=1.0)
-        if len(outer.points) * len(inner.points) * work > MOST_WORK or self.trials.n < MANY:
+        kinks = self._kinks(max(stop, last))
+        if self.trials.n < MANY:
+            edges = np.concatenate([[self.low], kinks, [max(stop, last)]])
+            points = pair_rule(edges, last, self.gap)
+        else:
+            points = self._strip(last)
+        if len(points[0]) * len(self.few.rate) * min(60, self.trials.n) > MOST_WORK:
             raise NoLawError(
                 "no exact law for a quantile between two ranks with so many sizes around them",
                 got=f"{self.trials.n} tasks, {len(kinks)} sizes within reach",
                 do='ask for a quantile that falls on one rank, or use method="sample"',
             )
+        return points
+
+    def _strip(self, last: int) -> tuple[Floats, Floats, Floats]:
+        """Points for x times points for y - x, where gaps are short against the band."""
+        peak = np.array([float(self._middle)])
+        x = Rule(
+            [self.low],
+            [last - 1],
+            lambda x: np.exp(self.joint(x, x)),
+            octaves=False,
+            tolerance=min(1e-6, max(1e-13, 1e-14 * self.trials.n)),
+            floor=float(np.exp(self.joint(peak, peak))[0]),
+        )
+        rate = NEGLIGIBLE_GAP / self.gap
+        d = Rule([1], [self.gap], lambda d: np.exp(-rate * d), octaves=False, floor=1.0)
         return (
-            np.repeat(outer.points, len(inner.points)),
-            (outer.points[:, None] + inner.points).ravel(),
-            np.outer(outer.flat_weights, inner.flat_weights).ravel(),
+            np.repeat(x.points, len(d.points)),
+            (x.points[:, None] + d.points).ravel(),
+            np.outer(x.flat_weights, d.flat_weights).ravel(),
         )
 
     def log_at_most(self, value: float) -> float:
@@ -233,22 +234,34 @@ class OrderLaw:
         x = floor(min(value, float(self.largest)))
         if x < 1:
             return -inf
-        p = self.trials.at(np.array([float(min(x, self.largest))]))
+        p = self.trials.at(np.array([float(x)]))
         if not self.g:
             return float(log_count(p, self.trials.count, self.m, tail=True, tilt=True)[0])
         # P(B <= v) + sum_a P(A = a, v < B <= (v - (1-g) a)/g), where A = a only near v matters
-        total = [float(log_count(p, self.trials.count, self.m + 1, tail=True, tilt=True)[0])]
-        first = max(1, x - max(self.gap, 1))
-        a = np.arange(first, x + 1, dtype=float)
-        y = np.maximum(np.floor((value - (1 - self.g) * a) / self.g + 1e-9), x)
-        signs = (1.0, -1.0, -1.0, 1.0)
-        spots = ((a, np.full_like(a, x)), (a - 1, np.full_like(a, x)), (a, y), (a - 1, y))
-        logs = [self.joint(left, right, tilt=True) for left, right in spots]
-        top = max(max(float(part.max()) for part in logs), total[0])
+        both = float(log_count(p, self.trials.count, self.m + 1, tail=True, tilt=True)[0])
+        here = np.array([float(x)])
+        top = max(both, float(self.joint(here, here, tilt=True)[0]))
         if top == -inf:
             return -inf
-        within = sum(sign * np.exp(part - top) for sign, part in zip(signs, logs, strict=True))
-        mass = float(np.sum(within)) + float(np.exp(total[0] - top))
+        first = max(1, x - self.gap)
+        whole = x - first <= 5000
+
+        def split(a: Floats) -> Floats:  # P(A = a, x < B <= y(a)), in units of exp(top)
+            y = (value - (1 - self.g) * a) / self.g
+            y = np.maximum(np.floor(y + 1e-9) if whole else y, x)
+            at_x = np.full_like(a, x)
+            spots = ((1.0, a, at_x), (-1.0, a - 1, at_x), (-1.0, a, y), (1.0, a - 1, y))
+            return sum(
+                (sign * np.exp(self.joint(left, right, tilt=True) - top) for sign, left, right in spots),
+                np.zeros(len(a)),
+            )
+
+        if whole:
+            mass = float(split(np.arange(first, x + 1.0)).sum())
+        else:  # so many ranks that the steps of y do not show
+            rule = Rule([first], [x], split, tolerance=1e-6, floor=float(split(here)[0]))
+            mass = float(rule.sum(split(rule.points))[0])
+        mass += float(np.exp(both - top))
         return min(0.0, top + log(mass)) if mass > 0 else -inf
 
 

@@ -101,6 +101,9 @@ def test_many_wide_ties_are_cut_into_parts():
 def test_a_group_of_weight_zero_is_left_out():
     ranks = er.Ranks.of([1, 2, 3], candidates=9, weight=[0, 0, 1.0], keys={"k": ["a", "a", "b"]})
     assert ranks.evaluate("mr", average="k")["mr"] == 3
+    groups = ranks.by("k").evaluate("mr")
+    assert groups.labels == (("b",),)
+    assert "1 group of weight zero left out" in str(groups)
 
 
 def test_rows_of_weight_zero_do_not_count():

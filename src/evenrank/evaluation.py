@@ -275,6 +275,10 @@ def evaluate(
     for by name that is undefined for a single group is an error.
     """
     check_ties(ties)
+    weigh = [i for i, tally in enumerate(tallies) if tally.count]
+    left_out = len(tallies) - len(weigh) if weigh else 0
+    if left_out:
+        tallies, labels = [tallies[i] for i in weigh], [labels[i] for i in weigh]
     wanted = [parse(m) for m in metrics]
     strict = bool(wanted) and len(tallies) == 1
     wanted = list(dict.fromkeys(wanted)) or default_expressions(wide=bool(label_names))
@@ -302,6 +306,8 @@ def evaluate(
         f"– {what}" + (f" (in {len(rows)} of {len(tallies)} groups)" if len(tallies) > 1 else "")
         for what, rows in failures.items()
     ]
+    if left_out:
+        notes.append(f"{left_out} group{'s' * (left_out != 1)} of weight zero left out")
     return Evaluation(
         tuple(wanted),
         values[0],

@@ -73,6 +73,13 @@ def test_every_quantile_agrees_with_enumeration(at, q, sizes, weights):
     assert abs(exact.var() - every.var()) <= 1e-12 * every.var() + 1e-29
 
 
+def test_what_has_no_formula_is_listed_where_it_can_be():
+    for name, weights in (("std", None), ("mad", None), ("median", [1, 2, 4])):
+        law = er.null(name, [5, 6, 9], weights=weights)
+        assert law.mean() == er.null(name, [5, 6, 9], weights=weights, method="enumerate").mean()
+        assert law.var().method == "enumerate"
+
+
 def test_the_median_of_an_even_count_is_the_mean_of_two():
     """Not the upper of the two, as elsewhere: two tasks of two candidates give 1, 1.5, 1.5, 2."""
     law = er.null("median", [2, 2])

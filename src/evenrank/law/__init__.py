@@ -130,6 +130,9 @@ class Null:
             sample = _check.sampled(metric, sizes, self._samples, self._seed)
             return Outcomes(metric, sample, "sample")
         if isinstance(metric, Statistic):
+            lawless = metric.kind != "quantile" or not sizes.equal_weights
+            if lawless and _check.outcomes(sizes) <= _check.MOST_OUTCOMES:
+                return self._every  # no formula, but few enough outcomes to list
             return Quantile(metric, sizes)
         return Extreme(metric, sizes) if abs(metric.p) == inf else PowerMean(metric, sizes)
 

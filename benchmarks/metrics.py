@@ -13,15 +13,14 @@ import argparse
 import resource
 import sys
 import warnings
-from collections.abc import Callable
 from importlib import import_module
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import evenrank as er
+from null import best
 
 ENTITIES, QUERIES = 14_541, 40_932
 PYKEEN_ROWS = 1_000_000
@@ -38,16 +37,6 @@ def example(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np
     better = ((candidates - 10) * rng.random(rows) ** 4).astype(np.int64)
     equal = np.where(rng.random(rows) < 0.05, rng.integers(1, 10, rows), 0)
     return better, equal, candidates
-
-
-def timed(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
-    """Give the fewest seconds, and the last result."""
-    seconds = []
-    for _ in range(times):
-        start = perf_counter()
-        result = work()
-        seconds.append(perf_counter() - start)
-    return min(seconds), result
 
 
 def peak_gb() -> float:
@@ -68,7 +57,7 @@ def pykeen_seconds(
             return None
     metrics = pykeen.RankBasedEvaluator().metrics
     pack = pykeen.RankPack("both", "realistic", better + 1 + equal / 2, candidates, None)
-    seconds, _ = timed(lambda: pykeen.RankBasedMetricResults.from_ranks(metrics, [pack]))
+    seconds, _ = best(lambda: pykeen.RankBasedMetricResults.from_ranks(metrics, [pack]))
     return seconds, len(metrics)
 
 
@@ -80,11 +69,11 @@ def main() -> None:
     better, _, candidates = arrays
     before = peak_gb()
 
-    sums, _ = timed(lambda: [column.sum() for column in arrays])
-    counts, _ = timed(lambda: (np.bincount(better), np.bincount(candidates)))
-    construct, ranks = timed(lambda: er.Ranks(*arrays))
-    tally, counted = timed(ranks.tally)
-    table, evaluation = timed(ranks.evaluate)
+    sums, _ = best(lambda: [column.sum() for column in arrays])
+    counts, _ = best(lambda: (np.bincount(better), np.bincount(candidates)))
+    construct, ranks = best(lambda: er.Ranks(*arrays))
+    tally, counted = best(ranks.tally)
+    table, evaluation = best(ranks.evaluate)
     held = peak_gb()
 
     # the table is evaluated from a tally it makes itself, so construction and table are the whole way

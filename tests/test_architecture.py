@@ -14,7 +14,9 @@ SOURCE = Path(evenrank.__file__).parent
 # a room may import only rooms to its right; rooms in one group do not import each other
 LEVELS = [
     {"cli"},
-    {"ranks", "properties"},
+    {"models"},
+    {"engine", "data"},
+    {"ranks", "properties", "task"},
     {"evaluation"},
     {"grammar"},
     {"adjusted"},
@@ -24,7 +26,9 @@ LEVELS = [
     {"sums", "columns", "table"},
     {"errors"},
 ]
-HEAVY = ("torch", "polars", "altair", "numba", "pandas", "pyarrow", "scipy", "typer", "rich")
+HEAVY = tuple(
+    "torch polars altair numba pandas pyarrow scipy typer rich safetensors threadpoolctl".split()
+)
 # columns sits beside sums because both are tools; it takes its array types from there
 ALLOWED_BESIDE = {("columns", "sums")}
 

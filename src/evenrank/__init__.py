@@ -8,7 +8,10 @@
 0.000186867...
 """
 
+from evenrank import models
 from evenrank.adjusted import Adjusted, Affine, index, ratio, z
+from evenrank.data import Graph, load
+from evenrank.engine import Factored, Scorer, rank
 from evenrank.errors import (
     DegenerateError,
     EvenrankError,
@@ -36,6 +39,7 @@ from evenrank.metric import (
 from evenrank.properties import desiderata
 from evenrank.ranks import Ranks
 from evenrank.tally import Tally
+from evenrank.task import Task
 
 __version__ = "0.1.0"
 
@@ -54,21 +58,28 @@ __all__ = [
     "DegenerateError",
     "Evaluation",
     "EvenrankError",
+    "Factored",
+    "Graph",
     "InputError",
     "Metric",
     "NoLawError",
     "Null",
     "Ranks",
+    "Scorer",
     "Statistic",
     "Tally",
+    "Task",
     "Transform",
     "UnknownMetricError",
     "adjust",
     "define",
     "desiderata",
     "index",
+    "load",
+    "models",
     "null",
     "parse",
+    "rank",
     "ratio",
     "z",
 ]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -37,6 +38,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA = "evenrank"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What ranking took: scores, seconds, pairs that needed float64, and which kernels did it."""
+
+    scores: int
+    seconds: float
+    undecided: int
+    kernels: str
 
 
 class Ranks:
@@ -66,6 +77,7 @@ class Ranks:
         rows = len(self.better)
         self.keys = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
         self.protocol = {str(name): str(value) for name, value in (protocol or {}).items()}
+        self.work: Work | None = None  # set by `rank`
 
     @classmethod
     def of(
@@ -296,6 +308,7 @@ class Ranks:
         if isinstance(rows, int | np.integer):
             rows = np.array([rows])
         part = object.__new__(Ranks)
+        part.work = None
         part.better, part.equal = self.better[rows], self.equal[rows]
         part.candidates, part.protocol = self.candidates[rows], self.protocol
         part.weight = None if self.weight is None else self.weight[rows]

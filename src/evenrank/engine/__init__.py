@@ -1,0 +1,177 @@
+"""Ranking: `rank(scorer, task) -> Ranks`, quickly, in bounded memory, with the same bits every time.
+
+What is counted
+---------------
+A target's rank needs three integers: how many candidates score better, how many score the same, how
+many there are. So no score is kept. Each *distinct* query is scored once and serves all of its
+targets. All candidates are counted, known answers too, and what the known answers contributed is
+subtracted again: there are few of them (FB15k-237: 300,000, against 330 million scores), and the score
+matrix needs no mask. `candidates` comes from the task alone; no score, infinite or not, changes it.
+NaN is an error that names query and candidate.
+
+What is compared
+----------------
+Summing in float32 gives another last bit with another tile, thread count or machine, and a last bit is
+enough to move a rank or to break a tie. For models that factor (`Factored`) the score is therefore
+*defined*: query vector and row as float64, terms worked out one by one, summed by halves
+(`_numpy.fold`). Fast kernels must reach that definition. They score in float32, with a proven bound on
+the error (`_bounds.py`): a candidate further from the target's score than the bound is decided; the
+others, about one in ten thousand, are scored again by definition. Thus `better`, `equal` and
+`candidates` are the same for any `memory`, tile, number of threads, order of queries and instruction
+set, for NumPy alone, and for tables of float32 and float64 that hold the same values. `exact=False`
+leaves the last step out: plain scores, compared as they come.
+
+Any other scorer is a function of queries and candidates, and its scores are compared as given.
+
+What is tiled
+-------------
+Queries come in blocks that fit `memory`, the table in blocks too. Within them the compiled kernel
+(`_kernels.c`, through ctypes) packs rows into panels, scores 12 x 32 pairs in registers, compares and
+counts there: scores never reach memory. It does what a matrix product does and counts besides, and is
+as fast as the matrix product of BLAS; distances take the same route, where others materialise queries
+x entities x dimensions. Threads take blocks of queries; counts are integers, so it does not matter who
+adds them first. Without a compiler at installation, NumPy does the same work with BLAS in float64
+(`_numpy.py`).
+
+Restricted candidates are scored restricted: lists shared by many queries (types) by gathering their
+rows once, lists of single queries (samples) pair by pair.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from evenrank.engine._count import count_factored, count_scores
+from evenrank.engine._native import kernels
+from evenrank.engine._run import Runner, memory_limit, thread_count
+from evenrank.engine.scorer import Candidates, Factored, Factoring, Scorer
+from evenrank.errors import InputError
+from evenrank.ranks import Ranks, Work
+from evenrank.task import Part, Task, in_place
+
+__all__ = ["Candidates", "Factored", "Scorer", "rank"]
+
+Device = Literal["cpu", "auto"]
+
+
+def rank(
+    scorer: Scorer | Factored | Factoring | Any,
+    task: Task,
+    *,
+    device: Device | None = None,
+    memory: int | str | None = None,
+    exact: bool = True,
+    progress: bool = True,
+    threads: int | None = None,
+) -> Ranks:
+    """Rank the targets of a task by a model's scores.
+
+    `scorer` is a model of `evenrank.models`, a `Factored`, an object with `score(queries, candidates)`,
+    or such a function. `memory` limits working space, in bytes or as "500MB" (default: a quarter of
+    what is free, 512 MB at most); `threads` is the number of cores to use (default: all). The result is
+    the same for any of these. `progress` shows a bar where stderr is a terminal.
+
+    >>> from evenrank.task import Task
+    >>> task = Task.of([[0], [1]], targets=[2, 0], size=3)
+    >>> ranks = rank(lambda queries, candidates: np.array([[0.1, 0.9, 0.5]] * len(queries)), task)
+    >>> ranks.better.tolist(), ranks.candidates.tolist()
+    ([1, 2], [3, 3])
+    """
+    if device not in (None, "cpu", "auto"):
+        raise InputError("unknown device", got=repr(device), allowed="cpu, auto")
+    if not isinstance(task, Task):
+        raise InputError(
+            "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
+        )
+    _check_vocabulary(scorer, task)
+    plan = [(part, _factored(scorer, part) if exact else None) for part in task.parts]
+    start = time.perf_counter()
+    columns = []
+    undecided = 0
+    with Runner(
+        memory_limit(memory),
+        thread_count(threads),
+        kernels(),
+        total=sum(part.scores for part in task.parts),
+        show=progress,
+    ) as runner:
+        for part, factored in plan:
+            if factored is not None:
+                counts = count_factored(factored, part, runner)
+            else:
+                counts = count_scores(_function(scorer), part, runner)
+            better, equal, open_pairs = counts
+            columns.append([in_place(part, c) for c in (better, equal, part.candidates)])
+            undecided += open_pairs
+    keys = _joined(task.parts)
+    certified = all(factored is not None for _, factored in plan)
+    ranks = Ranks(
+        *(np.concatenate([column[i] for column in columns]) for i in range(3)),
+        keys=keys,
+        protocol={
+            **task.protocol,
+            "model": _name(scorer),
+            "scores": "float64, certified" if certified else "as given",
+        },
+    )
+    ranks.work = Work(
+        scores=sum(part.scores for part in task.parts),
+        seconds=time.perf_counter() - start,
+        undecided=undecided,
+        kernels=runner.kernels.name,
+    )
+    return ranks
+
+
+def _joined(parts: tuple[Part, ...]) -> Mapping[str, Any]:
+    """Join the key columns that all parts have."""
+    shared = [name for name in parts[0].keys if all(name in part.keys for part in parts)]
+    return {name: np.concatenate([part.keys[name] for part in parts]) for name in shared}
+
+
+def _factored(scorer: Any, part: Part) -> Factored | None:
+    """Find how the model factors for what is asked, if it does, and check that it fits the task."""
+    factored = scorer if isinstance(scorer, Factored) else None
+    if isinstance(scorer, Factoring):
+        factored = scorer.factored(part.side)
+    if factored is not None and len(factored.table) != part.size:
+        raise InputError(
+            "model and task do not have the same candidates",
+            got=f"{len(factored.table):,} rows in the model, {part.size:,} candidates in the task",
+            do="rank on the graph the model was trained on; a model does not know what only valid or "
+            "test show: er.load(..., unseen='drop')",
+        )
+    return factored
+
+
+def _function(scorer: Any) -> Any:
+    if isinstance(scorer, Scorer):
+        return scorer.score
+    if callable(scorer):
+        return scorer
+    raise InputError(
+        "this cannot be ranked",
+        got=type(scorer).__name__,
+        allowed="a model of evenrank.models, a Factored, an object with score(queries, candidates), "
+        "or a function of queries and candidates",
+    )
+
+
+def _check_vocabulary(scorer: Any, task: Task) -> None:
+    """A model that says how its rows are numbered must agree with the graph."""
+    mine = getattr(scorer, "vocabulary", None)
+    if mine and task.vocabulary and mine != task.vocabulary:
+        raise InputError(
+            "model and graph do not number entities and relations alike",
+            got=f"vocabulary {mine} in the model, {task.vocabulary} in the graph",
+            do="load the graph the model was saved with, with the same unseen=",
+        )
+
+
+def _name(scorer: Any) -> str:
+    name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
+    return name if isinstance(name, str) else type(scorer).__name__

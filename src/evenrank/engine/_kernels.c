@@ -1,0 +1,317 @@
+/* Counting kernels: score a block of queries against a block of candidates and count, in registers.
+
+   Compiled once per instruction set (hatch_build.py), ISA naming the variant. What comes out does not
+   depend on the variant: float32 scores only sort candidates into "certainly better", "certainly not"
+   and "undecided" (the bounds are proved in _bounds.py), and the undecided are settled by `exact_score`,
+   float64 arithmetic in one fixed order, the same as NumPy's in _numpy.py. Everything is compiled with
+   -ffp-contract=off, so that no product is fused into a sum there; the tiles ask for fusion by name. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define LANES 16
+#define ROWS 12 /* 12 x 2 accumulators, of 32 registers */
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define LANES 8
+#define ROWS 6 /* 6 x 2 accumulators, of 16 registers */
+#else
+#define LANES 4
+#define ROWS 6
+#endif
+#define WIDTH (2 * LANES)  /* candidates side by side in a panel */
+#define CHUNK 64           /* dimensions summed before the sum is set aside: CHUNK of _bounds.py */
+#define CACHE (384 * 1024) /* bytes of packed candidates that stay in the second-level cache */
+
+typedef enum { DOT, L1, L2, MODULUS } Form;
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define NAME(x) JOIN(x, ISA)
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- the definition ---------------------------------------------------------------------------- */
+
+#define DEFINITION(name, number)                                                                     \
+    static double name(Form form, int64_t d, const double *q, const number *e, double *x) {         \
+        switch (form) {                                                                              \
+        case DOT:                                                                                    \
+            for (int64_t i = 0; i < d; i++) x[i] = q[i] * (double)e[i];                              \
+            break;                                                                                   \
+        case L1:                                                                                     \
+            for (int64_t i = 0; i < d; i++) x[i] = fabs(q[i] - (double)e[i]);                        \
+            break;                                                                                   \
+        case L2:                                                                                     \
+            for (int64_t i = 0; i < d; i++) {                                                        \
+                double a = q[i] - (double)e[i];                                                      \
+                x[i] = a * a;                                                                        \
+            }                                                                                        \
+            break;                                                                                   \
+        case MODULUS:                                                                                \
+            for (int64_t i = 0; i < d; i++) {                                                        \
+                double a = q[i] - (double)e[i], b = q[d + i] - (double)e[d + i];                     \
+                x[i] = sqrt(a * a + b * b);                                                          \
+            }                                                                                        \
+            break;                                                                                   \
+        }                                                                                            \
+        for (int64_t n = d; n > 1;) {                                                                \
+            int64_t half = (n + 1) / 2;                                                              \
+            for (int64_t i = 0; i < n - half; i++) x[i] += x[half + i];                              \
+            n = half;                                                                                \
+        }                                                                                            \
+        return form == DOT ? x[0] : -x[0];                                                           \
+    }
+DEFINITION(exact_narrow, float)
+DEFINITION(exact_wide, double)
+
+INLINE double exact_score(Form form, int64_t d, const double *q, const void *table, int wide,
+                          int64_t row, double *x) {
+    int64_t step = form == MODULUS ? 2 * d : d;
+    return wide ? exact_wide(form, d, q, (const double *)table + row * step, x)
+                : exact_narrow(form, d, q, (const float *)table + row * step, x);
+}
+
+/* Scores of single pairs, by definition. */
+int NAME(pairs)(int form, int64_t d, const double *q, const void *table, int wide, int64_t pairs,
+                const int64_t *query, const int64_t *row, double *out) {
+    int64_t step = form == MODULUS ? 2 * d : d;
+    double *x = malloc(sizeof(double) * (size_t)d);
+    if (!x) return 2;
+    for (int64_t i = 0; i < pairs; i++)
+        out[i] = exact_score(form, d, q + query[i] * step, table, wide, row[i], x);
+    free(x);
+    return 0;
+}
+
+/* ---- tiles -------------------------------------------------------------------------------------- */
+
+INLINE lanes load(const float *x) { return *(const lanes *)x; }
+
+#if defined(__AVX512F__)
+INLINE lanes splat(float x) { return (lanes)_mm512_set1_ps(x); }
+INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+INLINE lanes absolute(lanes a) { return (lanes)_mm512_abs_ps((__m512)a); }
+/* half the time of a root; off by less than 2^-14, which _bounds.py allows for; 0 stays 0 */
+INLINE lanes root(lanes a) {
+    return a * (lanes)_mm512_rsqrt14_ps(_mm512_max_ps((__m512)a, _mm512_set1_ps(0x1p-120f)));
+}
+INLINE uint32_t above(lanes a, lanes b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ); }
+#elif defined(__AVX2__)
+INLINE lanes splat(float x) { return (lanes)_mm256_set1_ps(x); }
+INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+INLINE lanes absolute(lanes a) { return (lanes)_mm256_andnot_ps(_mm256_set1_ps(-0.0f), (__m256)a); }
+INLINE lanes root(lanes a) { return (lanes)_mm256_sqrt_ps((__m256)a); }
+INLINE uint32_t above(lanes a, lanes b) {
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GT_OQ));
+}
+#else
+INLINE lanes splat(float x) { return (lanes){x, x, x, x}; }
+INLINE lanes fused(lanes a, lanes b, lanes c) { return a * b + c; }
+INLINE lanes absolute(lanes a) { for (int i = 0; i < LANES; i++) a[i] = fabsf(a[i]); return a; }
+INLINE lanes root(lanes a) { for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]); return a; }
+INLINE uint32_t above(lanes a, lanes b) {
+    uint32_t bits = 0;
+    for (int i = 0; i < LANES; i++) bits |= (uint32_t)(a[i] > b[i]) << i;
+    return bits;
+}
+#endif
+
+/* ROWS queries against WIDTH candidates: q is [d][parts][ROWS], e is [d][parts][WIDTH] (a modulus has
+   two parts, real and imaginary), s becomes [ROWS][WIDTH]. `rows` at a time keep to the registers. */
+INLINE void tile(const Form form, const int rows, int64_t d, const float *q, const float *e, float *s) {
+    const int parts = form == MODULUS ? 2 : 1;
+    for (int first = 0; first < ROWS; first += rows) {
+        float *out = s + first * WIDTH;
+        memset(out, 0, sizeof(float) * (size_t)(rows * WIDTH));
+        for (int64_t k = 0; k < d; k += CHUNK) {
+            const float *qk = q + k * parts * ROWS + first, *ek = e + k * parts * WIDTH;
+            int64_t n = d - k < CHUNK ? d - k : CHUNK;
+            lanes sum[ROWS][2];
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = splat(0);
+            for (int64_t j = 0; j < n; j++, qk += parts * ROWS, ek += parts * WIDTH) {
+                lanes a = load(ek), b = load(ek + LANES);
+                lanes c = form == MODULUS ? load(ek + WIDTH) : a, f = form == MODULUS ? load(ek + WIDTH + LANES) : b;
+#pragma GCC unroll 16
+                for (int i = 0; i < rows; i++) {
+                    lanes x = splat(qk[i]);
+                    if (form == DOT) {
+                        sum[i][0] = fused(x, a, sum[i][0]);
+                        sum[i][1] = fused(x, b, sum[i][1]);
+                    } else if (form == L1) {
+                        sum[i][0] -= absolute(x - a);
+                        sum[i][1] -= absolute(x - b);
+                    } else if (form == L2) {
+                        lanes u = x - a, v = x - b;
+                        sum[i][0] = fused(-u, u, sum[i][0]);
+                        sum[i][1] = fused(-v, v, sum[i][1]);
+                    } else {
+                        lanes y = splat(qk[ROWS + i]);
+                        lanes u = x - a, v = y - c, w = x - b, z = y - f;
+                        sum[i][0] -= root(fused(u, u, v * v));
+                        sum[i][1] -= root(fused(w, w, z * z));
+                    }
+                }
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                *(lanes *)(out + i * WIDTH) += sum[i][0];
+                *(lanes *)(out + i * WIDTH + LANES) += sum[i][1];
+            }
+        }
+    }
+}
+
+static void score_tile(Form form, int64_t d, const float *q, const float *e, float *s) {
+    switch (form) {
+    case DOT: tile(DOT, ROWS, d, q, e, s); break;
+    case L1: tile(L1, ROWS, d, q, e, s); break;
+    case L2: tile(L2, ROWS, d, q, e, s); break;
+    case MODULUS: tile(MODULUS, ROWS / 2, d, q, e, s); break;
+    }
+}
+
+/* Size, in floats, of n rows once packed for `pack`: whole panels of `across`. */
+INLINE int64_t room(int64_t n, int64_t across, int64_t length) { return (n + across - 1) / across * across * length; }
+int64_t NAME(room_for)(int queries, int64_t n, int64_t length) { return room(n, queries ? ROWS : WIDTH, length); }
+
+/* Rows of a table, turned into float32 panels [panel][dimension][part][across]; missing rows are 0. */
+#define PACK(name, number)                                                                           \
+    static void name(int64_t across, int parts, int64_t n, int64_t d, const number *rows, float *out) { \
+        for (int64_t p = 0; p < n; p += across, out += across * d * parts)                           \
+            for (int64_t i = 0; i < across; i++)                                                     \
+                for (int part = 0; part < parts; part++) {                                           \
+                    const number *row = rows + ((p + i) * parts + part) * d;                         \
+                    float *to = out + part * across + i;                                             \
+                    if (p + i < n)                                                                   \
+                        for (int64_t k = 0; k < d; k++) to[k * parts * across] = (float)row[k];      \
+                    else                                                                             \
+                        for (int64_t k = 0; k < d; k++) to[k * parts * across] = 0;                  \
+                }                                                                                    \
+    }
+PACK(pack_narrow, float)
+PACK(pack_wide, double)
+
+void NAME(pack)(int queries, int form, int64_t n, int64_t d, const void *rows, int wide, float *out) {
+    int64_t across = queries ? ROWS : WIDTH;
+    int parts = form == MODULUS ? 2 : 1;
+    if (wide) pack_wide(across, parts, n, d, rows, out);
+    else pack_narrow(across, parts, n, d, rows, out);
+}
+
+/* A float at least (or at most) as large as the double: rounding never narrows what is undecided. */
+INLINE float outward(double x, double sign) { return (float)(x + sign * (fabs(x) * 0x1p-22 + 0x1p-140)); }
+
+/* Count, for the targets of n queries, which of m candidates are better and which are equal.
+
+   q: float64 query vectors; qp: the same, packed; table: the candidates' rows; ep: the same, packed.
+   Targets of query i are first[i] .. first[i + 1]; each has its exact score, and low and high, between
+   which float32 cannot decide; high - low grows by 2 slope[i] weight[j] (dot: norms of query and
+   candidate). Adds to better, equal and undecided. Returns 0; 1 where a score is NaN, with its query
+   and candidate in `bad`; 2 out of memory. */
+int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp, int64_t m,
+                const void *table, int wide, const float *ep, const int64_t *first, const double *score,
+                const double *low, const double *high, const double *slope, const double *weight,
+                int64_t *better, int64_t *equal, int64_t *undecided, int64_t *bad) {
+    int parts = form == MODULUS ? 2 : 1;
+    int64_t length = d * parts, panels = (m + WIDTH - 1) / WIDTH;
+    int64_t block = CACHE / (4 * WIDTH * length);
+    if (block < 1) block = 1;
+    double *x = malloc(sizeof(double) * (size_t)d);
+    if (!x) return 2;
+    float s[ROWS * WIDTH] __attribute__((aligned(64)));
+    for (int64_t b = 0; b < panels; b += block)
+        for (int64_t g = 0; g < n; g += ROWS)
+            for (int64_t p = b; p < panels && p < b + block; p++) {
+                score_tile(form, d, qp + g * length, ep + p * WIDTH * length, s);
+                int64_t left = m - p * WIDTH;
+                uint32_t there = left >= WIDTH ? (uint32_t)((UINT64_C(1) << WIDTH) - 1) : (UINT32_C(1) << left) - 1;
+                for (int64_t i = g; i < n && i < g + ROWS; i++) {
+                    lanes a = load(s + (i - g) * WIDTH), c = load(s + (i - g) * WIDTH + LANES);
+                    double more = slope[i] * weight[p];
+                    int hopeless = !(more < 0x1p100); /* float32 could overflow */
+                    for (int64_t t = first[i]; t < first[i + 1]; t++) {
+                        lanes high_t = splat(outward(high[t] + more, 1)), low_t = splat(outward(low[t] - more, -1));
+                        uint32_t over = above(a, high_t) | above(c, high_t) << LANES;
+                        uint32_t under = above(low_t, a) | above(low_t, c) << LANES;
+                        if (hopeless) over = under = 0;
+                        better[t] += __builtin_popcount(over & there);
+                        uint32_t open = ~(over | under) & there;
+                        for (; open; open &= open - 1) {
+                            int64_t j = p * WIDTH + __builtin_ctz(open);
+                            double exact = exact_score(form, d, q + i * length, table, wide, j, x);
+                            if (exact != exact) {
+                                bad[0] = i;
+                                bad[1] = j;
+                                free(x);
+                                return 1;
+                            }
+                            better[t] += exact > score[t];
+                            equal[t] += exact == score[t];
+                            ++*undecided;
+                        }
+                    }
+                }
+            }
+    free(x);
+    return 0;
+}
+
+/* ---- scores that are given ----------------------------------------------------------------------- */
+
+/* Count in a row-major matrix of given scores; NaN compares with nothing and is found beforehand. */
+#define COUNT_ROWS(name, number)                                                                     \
+    void NAME(name)(int64_t n, int64_t m, const number *scores, const int64_t *first,                \
+                    const number *goal, int64_t *better, int64_t *equal) {                           \
+        for (int64_t i = 0; i < n; i++, scores += m)                                                 \
+            for (int64_t t = first[i]; t < first[i + 1]; t++)                                        \
+                for (int64_t j = 0; j < m; j += 1 << 20) {                                           \
+                    int64_t end = m - j < 1 << 20 ? m : j + (1 << 20);                               \
+                    int32_t over = 0, same = 0; /* narrow counters: twice as many side by side */    \
+                    for (int64_t k = j; k < end; k++) {                                              \
+                        over += scores[k] > goal[t];                                                 \
+                        same += scores[k] == goal[t];                                                \
+                    }                                                                                \
+                    better[t] += over;                                                               \
+                    equal[t] += same;                                                                \
+                }                                                                                    \
+    }
+COUNT_ROWS(count_rows_narrow, float)
+COUNT_ROWS(count_rows_wide, double)
+
+/* Count in lists of scores, one per query, start[i] .. start[i + 1]. */
+void NAME(count_lists)(int64_t n, const double *scores, const int64_t *start, const int64_t *first,
+                       const double *goal, int64_t *better, int64_t *equal) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t t = first[i]; t < first[i + 1]; t++) {
+            int64_t over = 0, same = 0;
+            for (int64_t k = start[i]; k < start[i + 1]; k++) {
+                over += scores[k] > goal[t];
+                same += scores[k] == goal[t];
+            }
+            better[t] = over;
+            equal[t] = same;
+        }
+}
+
+/* ---- which variant ------------------------------------------------------------------------------- */
+
+#if BASE
+int kernel_level(void) {
+#if X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+        return 1;
+#endif
+    return 0;
+}
+#endif

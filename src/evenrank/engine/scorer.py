@@ -1,0 +1,113 @@
+"""What can be ranked: anything that scores, and, faster and exactly, anything that factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank.engine import _numpy
+from evenrank.engine._bounds import FORMS, Form
+from evenrank.errors import InputError
+from evenrank.sums import Floats, Ints
+
+Candidates = slice | Ints
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """An object that scores; a plain function of the same two arguments will do as well."""
+
+    def score(self, queries: Ints, candidates: Candidates) -> ArrayLike:
+        """Score a batch of queries, a row each, against candidates; higher is better.
+
+        `candidates` is a slice, or a vector of ids, the same for all queries, or a matrix with a row of
+        ids per query. The result has a row per query and a column per candidate.
+        """
+        ...
+
+
+@runtime_checkable
+class Factoring(Protocol):
+    """A model that can say, for the side that is asked for, how its score factors; None: it does not."""
+
+    def factored(self, side: str) -> Factored | None:
+        """Give the factors for queries that ask for the tail, the head, the relation, ..."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """A score that depends on a query vector and a candidate's row of a table, by one of four forms.
+
+    `dot`: inner product. `l1`, `l2`: minus the distance (l2: squared, which orders the same). `modulus`:
+    minus the sum of complex moduli of the differences; rows hold real parts, then imaginary parts.
+    `queries` turns rows of queries into vectors; it should work out each row by itself, in float64,
+    so that results do not depend on batches, and may be called from several threads.
+
+    >>> table = np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
+    >>> model = Factored("dot", table, lambda queries: table[queries[:, 0]])
+    >>> model.score(np.array([[2]]), slice(0, 3))
+    array([[ 3.,  3., 18.]])
+    """
+
+    form: Form
+    table: NDArray[Any]
+    queries: Callable[[Ints], ArrayLike]
+
+    def __post_init__(self) -> None:
+        """Check the table."""
+        if self.form not in FORMS:
+            raise InputError("unknown form of score", got=repr(self.form), allowed=", ".join(FORMS))
+        rows = array("the table of candidates", self.table)
+        if rows.ndim != 2 or 0 in rows.shape or (self.form == "modulus" and rows.shape[1] % 2):
+            raise InputError(
+                "the table of candidates must have a row of numbers per candidate"
+                + (", real parts and imaginary parts" if self.form == "modulus" else ""),
+                got=f"shape {rows.shape}",
+            )
+        object.__setattr__(self, "table", rows)
+
+    def vectors(self, queries: Ints) -> Floats:
+        """Give the query vectors, checked."""
+        vectors = np.ascontiguousarray(array("query vectors", self.queries(queries)), dtype=np.float64)
+        if vectors.shape != (len(queries), self.table.shape[1]):
+            raise InputError(
+                "query vectors have the wrong shape",
+                got=str(vectors.shape),
+                allowed=f"{(len(queries), self.table.shape[1])}: as many rows, as long as the table's",
+            )
+        return vectors
+
+    def score(self, queries: Ints, candidates: Candidates) -> Floats:
+        """Score in float64; to rank, `evenrank.rank` is a hundred times faster."""
+        vectors = self.vectors(queries)
+        rows = self.table[candidates].astype(np.float64, copy=False)
+        if rows.ndim == 2 and self.form == "dot":
+            return np.asarray(vectors @ rows.T)
+        if rows.ndim == 3:
+            return _numpy.score(self.form, vectors[:, None], rows)
+        return np.stack([_numpy.score(self.form, vector, rows) for vector in vectors])
+
+
+def array(name: str, values: Any) -> NDArray[Any]:
+    """Give an array of floats: NumPy as it is, torch tensors without a copy, the rest converted."""
+    if hasattr(values, "detach"):  # a torch tensor, without importing torch
+        values = values.detach()
+        if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type; float32 holds every value
+            values = values.float()
+        values = values.cpu().numpy()
+    result = np.asarray(values)
+    if result.dtype.kind in "iub":
+        return result.astype(np.float64)
+    if result.dtype.kind == "c":
+        # real parts, then imaginary parts
+        result = np.concatenate([result.real, result.imag], axis=-1)
+    if result.dtype.kind != "f":
+        raise InputError(f"{name} must be numbers", got=f"type {result.dtype}")
+    if result.dtype.itemsize not in (4, 8):
+        result = result.astype(np.float32 if result.dtype.itemsize < 4 else np.float64)
+    return result

@@ -1,0 +1,694 @@
+"""Models on plain arrays: TransE, RotatE, DistMult, ComplEx, TuckER, RESCAL, SimplE, CP; files of them.
+
+Each scores a triple `(h, r, t)`, higher is better, and knows how the score factors for each side: query
+vector against a table of candidates. Arrays may be NumPy's or torch's (on the CPU: without a copy).
+Complex numbers are complex arrays, or real ones that hold all real parts, then all imaginary parts.
+
+**Sides.** Plain models answer `(?, r, t)` with their own formula. Models trained with reciprocal
+(inverse) relations answer it as `(t, r', ?)`, with a row of its own for `r'`: `inverse="stacked"` where
+the rows are r_0 .. r_R, r'_0 .. r'_R (most libraries), `inverse="interleaved"` where they are r_0,
+r'_0, r_1, r'_1, ... (PyKEEN).
+
+**Files.** `save` and `load` use safetensors: no pickle, no code; a small JSON header names the model.
+
+>>> import numpy as np
+>>> model = TransE([[0.0], [1.0], [2.0]], [[1.0]])
+>>> model.score(np.array([[0, 0, -1]]), slice(0, 3))  # 0 + 1 is nearest to entity 1
+array([[-1., -0., -1.]])
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from math import frexp
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank.engine import _numpy
+from evenrank.engine._bounds import Form
+from evenrank.engine.scorer import Candidates, Factored, array
+from evenrank.errors import InputError
+from evenrank.sums import Floats, Ints
+from evenrank.task import HOLE
+
+if TYPE_CHECKING:
+    from evenrank.data.graph import Graph
+
+__all__ = ["CP", "RESCAL", "ComplEx", "DistMult", "Model", "RotatE", "SimplE", "TransE", "TuckER"]
+
+Inverse = Literal["stacked", "interleaved"]
+METADATA = "evenrank"
+CELLS = 1 << 21  # numbers held at once where scores are worked out triple by triple
+
+
+class Model:
+    """What all models share: numbering of relations, sides, scoring. Subclasses are frozen values."""
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation")
+    entity: Any
+    relation: Any
+    inverse: Inverse | None
+    vocabulary: str | None = None  # how rows are numbered: the `vocabulary` of a graph
+    form: Form
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        """Query vectors of `(e, r, ?)`; `r` are rows of the relation table."""
+        raise NotImplementedError
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        """Query vectors of `(?, r, e)`, for plain models."""
+        raise NotImplementedError
+
+    def _table(self, side: str) -> NDArray[Any]:
+        """Rows of the candidates for the head or the tail."""
+        del side  # the same rows, in most models
+        return np.asarray(self.entity)
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]] | None:
+        """Table and query vectors of `(h, ?, t)`, where that factors in the same form."""
+        return None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return type(self).__name__
+
+    @property
+    def entities(self) -> int:
+        """Number of entities."""
+        return len(self._table("tail"))
+
+    @property
+    def relations(self) -> int:
+        """Number of relations, inverse ones not counted."""
+        return len(self.relation) // (2 if self.inverse else 1)
+
+    def __repr__(self) -> str:
+        """Say what and how large."""
+        inverse = f", {self.inverse} inverse relations" if self.inverse else ""
+        return f"{self.name}({self.entities:,} entities, {self.relations:,} relations{inverse})"
+
+    def _rows(self, r: Ints, *, inverse: bool) -> Ints:
+        """Give the rows of relations, or of their inverses."""
+        if self.inverse == "interleaved":
+            return 2 * r + inverse
+        return r + self.relations if inverse else r
+
+    def _plain_rows(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Give the rows of the relations themselves, without inverses."""
+        return table[self._rows(np.arange(self.relations), inverse=False)]
+
+    def factored(self, side: str) -> Factored | None:
+        """Say how the score factors where the tail, head or relation is asked for; None: it does not."""
+        if side == "relation":
+            found = self._relation()
+            if found is None:
+                return None
+            table, vectors = found
+            return Factored(self.form, self._plain_rows(table), self._checked(0, 2, vectors))
+        if side == "tail":
+            return Factored(
+                self.form, self._table("tail"), self._checked(0, 1, self._tail, inverse=False)
+            )
+        if side == "head" and self.inverse:
+            return Factored(
+                self.form, self._table("tail"), self._checked(2, 1, self._tail, inverse=True)
+            )
+        if side == "head":
+            return Factored(
+                self.form, self._table("head"), self._checked(2, 1, self._head, inverse=False)
+            )
+        return None
+
+    def _checked(
+        self, first: int, second: int, vectors: Callable[[Ints, Ints], Floats], inverse: bool = False
+    ) -> Callable[[Ints], Floats]:
+        """Take two columns of queries, check that the model knows them, and give their vectors."""
+
+        def queries(batch: Ints) -> Floats:
+            if batch.shape[1] != 3:
+                raise InputError(
+                    "a model needs queries of three columns: head, relation, tail",
+                    got=f"{batch.shape[1]} columns",
+                )
+            self._know(batch)
+            a, b = batch[:, first], batch[:, second]
+            with np.errstate(all="ignore"):
+                return vectors(a, self._rows(b, inverse=inverse) if second == 1 else b)
+
+        return queries
+
+    def _know(self, batch: Ints) -> None:
+        sizes = {"entity": (self.entities, (0, 2)), "relation": (self.relations, (1,))}
+        for what, (size, columns) in sizes.items():
+            asked = batch[:, columns]
+            if (asked >= size).any():
+                raise InputError(
+                    f"the model does not know {what} {int(asked[asked >= size][0])}",
+                    got=f"{size:,} of that kind, numbered from 0",
+                    do="rank on the graph the model was trained on; what train never shows is left out "
+                    "by er.load(..., unseen='drop')",
+                )
+
+    def score(self, queries: Ints, candidates: Candidates) -> Floats:
+        """Score queries against candidates in float64, whatever the hole is (see `evenrank.task`)."""
+        hole = np.flatnonzero(queries[0] == HOLE).tolist()
+        side = ("head", "relation", "tail")[hole[0]] if len(hole) == 1 else None
+        factored = self.factored(side) if side else None
+        if factored is not None:
+            return factored.score(queries, candidates)
+        if hole not in ([1], [0, 2]):
+            raise InputError("a model cannot answer this query", got=str(queries[0].tolist()))
+        size = self.relations if hole == [1] else self.entities**2
+        ids = np.arange(*candidates.indices(size)) if isinstance(candidates, slice) else candidates
+        ids = np.broadcast_to(ids, (len(queries), ids.shape[-1]))
+        h, r, t = (np.repeat(column, ids.shape[1]) for column in queries.T)
+        flat = ids.ravel()
+        if hole == [1]:
+            r = flat
+        else:  # pairs are numbered row by row: h * entities + t
+            h, t = np.divmod(flat, self.entities)
+        return self.triples(h, r, t).reshape(ids.shape)
+
+    def triples(self, h: ArrayLike, r: ArrayLike, t: ArrayLike) -> Floats:
+        """Score triples, in float64, by definition."""
+        rows = np.stack([np.asarray(column, dtype=np.int64) for column in (h, r, t)], axis=1)
+        self._know(rows)
+        table = self._table("tail")
+        step = max(1, CELLS // table.shape[1])
+        result = np.empty(len(rows))
+        with np.errstate(all="ignore"):
+            for at in range(0, len(rows), step):
+                some = rows[at : at + step]
+                vectors = self._tail(some[:, 0], self._rows(some[:, 1], inverse=False))
+                result[at : at + step] = _numpy.score(self.form, vectors, _wide(table[some[:, 2]]))
+        return result
+
+
+def _wide(rows: NDArray[Any]) -> Floats:
+    return rows.astype(np.float64, copy=False)
+
+
+def _join(real: Floats, imaginary: Floats) -> Floats:
+    return np.concatenate([real, imaginary], axis=1)
+
+
+def _halves(rows: NDArray[Any]) -> list[Floats]:
+    return np.split(_wide(rows), 2, axis=1)
+
+
+def _hold(model: Model, **dimensions: int) -> None:
+    """Turn arrays into tables of floats and check their dimensions (number of axes of each)."""
+    for name, axes in dimensions.items():
+        values = getattr(model, name)
+        if values is None:
+            continue
+        table = array(name, values)
+        if table.ndim != axes or 0 in table.shape:
+            raise InputError(f"{model.name}: {name} must have {axes} axes", got=f"shape {table.shape}")
+        object.__setattr__(model, name, table)
+    if model.inverse not in (None, "stacked", "interleaved"):
+        raise InputError(
+            "unknown convention for inverse relations",
+            got=repr(model.inverse),
+            allowed="None, stacked, interleaved",
+        )
+    rows = len(model.relation)
+    if model.inverse and rows % 2:
+        raise InputError(
+            f"{model.name}: with inverse relations the table has two rows for each", got=f"{rows} rows"
+        )
+
+
+def _same(model: Model, what: str, *sizes: tuple[str, int]) -> None:
+    """Refuse arrays that do not fit each other."""
+    if len({size for _, size in sizes}) > 1:
+        got = ", ".join(f"{size} in {name}" for name, size in sizes)
+        raise InputError(f"{model.name}: arrays differ in {what}", got=got)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TransE(Model):
+    """Translation: `-|e_h + w_r - e_t|_p`, with p = 1 or 2 (Bordes et al. 2013)."""
+
+    entity: Any
+    relation: Any
+    p: int = 1
+    inverse: Inverse | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        if self.p not in (1, 2):
+            raise InputError("TransE: p must be 1 or 2", got=repr(self.p))
+        _hold(self, entity=2, relation=2)
+        _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
+
+    @property
+    def form(self) -> Form:  # type: ignore[override]  # a constant elsewhere, a choice here
+        """The form of the score."""
+        return "l1" if self.p == 1 else "l2"
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        return _wide(self.entity[e]) + _wide(self.relation[r])
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        return _wide(self.entity[e]) - _wide(self.relation[r])
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
+        return self.relation, lambda h, t: _wide(self.entity[t]) - _wide(self.entity[h])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RotatE(Model):
+    """Rotation: `-sum_i |e_h,i w_r,i - e_t,i|`, complex, with `|w_r,i| = 1` (Sun et al. 2019).
+
+    Relations are phases in radians (half as wide as the entities), or complex numbers of modulus 1.
+    """
+
+    entity: Any
+    relation: Any
+    inverse: Inverse | None = None
+    form: Form = "modulus"
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, entity=2, relation=2)
+        width = self.entity.shape[1]
+        if width % 2 or self.relation.shape[1] not in (width, width // 2):
+            raise InputError(
+                "RotatE: entities need real and imaginary parts, relations phases or both parts",
+                got=f"widths {width} and {self.relation.shape[1]}",
+            )
+        real, imaginary = self._rotation
+        off = np.abs(np.hypot(real, imaginary) - 1).max()
+        if not off < 1e-3:
+            raise InputError(
+                "RotatE: relations must have modulus 1", got=f"one that is off by {off:.3g}"
+            )
+
+    @cached_property
+    def _rotation(self) -> tuple[Floats, Floats]:
+        """Real and imaginary parts of the relations, worked out once."""
+        if self.relation.shape[1] == self.entity.shape[1]:
+            real, imaginary = _halves(self.relation)
+            return real, imaginary
+        phase = _wide(self.relation)
+        return np.cos(phase), np.sin(phase)
+
+    def _turn(self, e: Ints, r: Ints, sign: int) -> Floats:
+        a, b = _halves(self.entity[e])
+        c, d = self._rotation[0][r], sign * self._rotation[1][r]
+        return _join(a * c - b * d, a * d + b * c)
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        return self._turn(e, r, 1)
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        return self._turn(e, r, -1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistMult(Model):
+    """`sum_i e_h,i w_r,i e_t,i` (Yang et al. 2015)."""
+
+    entity: Any
+    relation: Any
+    inverse: Inverse | None = None
+    form: Form = "dot"
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, entity=2, relation=2)
+        _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        return _wide(self.entity[e]) * _wide(self.relation[r])
+
+    _head = _tail
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
+        return self.relation, lambda h, t: _wide(self.entity[h]) * _wide(self.entity[t])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComplEx(Model):
+    """`Re(sum_i e_h,i w_r,i conj(e_t,i))`, complex (Trouillon et al. 2016)."""
+
+    entity: Any
+    relation: Any
+    inverse: Inverse | None = None
+    form: Form = "dot"
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, entity=2, relation=2)
+        _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
+        if self.entity.shape[1] % 2:
+            raise InputError(
+                "ComplEx: rows need real and imaginary parts", got=f"width {self.entity.shape[1]}"
+            )
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        (a, b), (c, d) = _halves(self.entity[e]), _halves(self.relation[r])
+        return _join(a * c - b * d, a * d + b * c)
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        (a, b), (c, d) = _halves(self.entity[e]), _halves(self.relation[r])
+        return _join(a * c + b * d, b * c - a * d)
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
+        def vectors(h: Ints, t: Ints) -> Floats:
+            (a, b), (x, y) = _halves(self.entity[h]), _halves(self.entity[t])
+            return _join(a * x + b * y, a * y - b * x)
+
+        return self.relation, vectors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CP(Model):
+    """Canonical polyadic: `sum_i a_h,i w_r,i b_t,i`, with one table for heads, one for tails."""
+
+    head: Any
+    tail: Any
+    relation: Any
+    inverse: Inverse | None = None
+    form: Form = "dot"
+    ARRAYS: ClassVar[tuple[str, ...]] = ("head", "tail", "relation")
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, head=2, tail=2, relation=2)
+        _same(self, "entities", ("head", len(self.head)), ("tail", len(self.tail)))
+        _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        return _wide(self.head[e]) * _wide(self.relation[r])
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        return _wide(self.tail[e]) * _wide(self.relation[r])
+
+    def _table(self, side: str) -> NDArray[Any]:
+        return np.asarray(self.tail if side == "tail" else self.head)
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
+        return self.relation, lambda h, t: _wide(self.head[h]) * _wide(self.tail[t])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SimplE(Model):
+    """`(<a_h, w_r, b_t> + <a_t, w'_r, b_h>) / 2`: two CP models that share their tables (Kazemi 2018).
+
+    `backward` is `w'`, the model's own weights for inverse relations.
+    """
+
+    head: Any
+    tail: Any
+    relation: Any
+    backward: Any
+    inverse: Inverse | None = None
+    form: Form = "dot"
+    ARRAYS: ClassVar[tuple[str, ...]] = ("head", "tail", "relation", "backward")
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, head=2, tail=2, relation=2, backward=2)
+        _same(self, "entities", ("head", len(self.head)), ("tail", len(self.tail)))
+        _same(self, "relations", ("relation", len(self.relation)), ("backward", len(self.backward)))
+        _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
+
+    @cached_property
+    def _both(self) -> NDArray[Any]:
+        return np.concatenate([self.tail, self.head], axis=1)
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        forward = _wide(self.head[e]) * _wide(self.relation[r])
+        return _join(forward, _wide(self.tail[e]) * _wide(self.backward[r])) * 0.5
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        backward = _wide(self.head[e]) * _wide(self.backward[r])
+        return _join(backward, _wide(self.tail[e]) * _wide(self.relation[r])) * 0.5
+
+    def _table(self, side: str) -> NDArray[Any]:
+        del side
+        return self._both
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
+        def vectors(h: Ints, t: Ints) -> Floats:
+            forward = _wide(self.head[h]) * _wide(self.tail[t])
+            return _join(forward, _wide(self.head[t]) * _wide(self.tail[h])) * 0.5
+
+        return np.concatenate([self.relation, self.backward], axis=1), vectors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RESCAL(Model):
+    """`e_h' W_r e_t`, with a matrix per relation (Nickel et al. 2011)."""
+
+    entity: Any
+    relation: Any
+    inverse: Inverse | None = None
+    form: Form = "dot"
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, entity=2, relation=3)
+        _same(
+            self,
+            "dimension",
+            ("entity", self.entity.shape[1]),
+            *(("relation", size) for size in self.relation.shape[1:]),
+        )
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        return _by_relation(_wide(self.entity[e]), r, lambda rows: _wide(self.relation[rows]))
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        turned = self.relation.transpose(0, 2, 1)
+        return _by_relation(_wide(self.entity[e]), r, lambda rows: _wide(turned[rows]))
+
+    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
+        def vectors(h: Ints, t: Ints) -> Floats:
+            outer = _wide(self.entity[h])[:, :, None] * _wide(self.entity[t])[:, None, :]
+            return outer.reshape(len(h), -1)
+
+        return self.relation.reshape(len(self.relation), -1), vectors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TuckER(Model):
+    """`sum_ijk W_ijk e_h,i w_r,j e_t,k` (Balazevic et al. 2019).
+
+    `core` is `(entity dimension, relation dimension, entity dimension)`. Batch normalisation, at
+    evaluation an affine map, is `norm_in` on the head's vector and `norm_out` on the query vector: each
+    an array of two rows, scale and shift.
+    """
+
+    entity: Any
+    relation: Any
+    core: Any
+    norm_in: Any = None
+    norm_out: Any = None
+    inverse: Inverse | None = None
+    form: Form = "dot"
+    ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation", "core", "norm_in", "norm_out")
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        _hold(self, entity=2, relation=2, core=3, norm_in=2, norm_out=2)
+        i, j, k = self.core.shape
+        width = self.entity.shape[1]
+        _same(
+            self, "entity dimension", ("entity", width), ("core, first axis", i), ("core, third axis", k)
+        )
+        _same(self, "relation dimension", ("relation", self.relation.shape[1]), ("core, second axis", j))
+        for name in ("norm_in", "norm_out"):
+            norm = getattr(self, name)
+            if norm is not None and norm.shape != (2, width):
+                raise InputError(
+                    f"TuckER: {name} must be a row of scales and one of shifts",
+                    got=f"shape {norm.shape}",
+                )
+
+    @cached_property
+    def _core(self) -> Slices:
+        i, j, k = self.core.shape
+        return Slices.of(_wide(self.core).transpose(1, 0, 2).reshape(j, i * k), axis=0)
+
+    def _matrices(self, r: Ints) -> Floats:
+        """Give `sum_j w_r,j W_ijk` for some relations."""
+        i, _, k = self.core.shape
+        weights = Slices.of(_wide(self.relation[r]), axis=1)
+        return (weights @ self._core).reshape(len(r), i, k)
+
+    def _tail(self, e: Ints, r: Ints) -> Floats:
+        mixed = _by_relation(_affine(_wide(self.entity[e]), self.norm_in), r, self._matrices)
+        return _affine(mixed, self.norm_out)
+
+    def _head(self, e: Ints, r: Ints) -> Floats:
+        # the shift after the core adds the same to all heads of a query: it does not change their order
+        scaled = _wide(self.entity[e]) * (1 if self.norm_out is None else _wide(self.norm_out[0]))
+        return _by_relation(scaled, r, lambda rows: self._matrices(rows).transpose(0, 2, 1))
+
+    def _table(self, side: str) -> NDArray[Any]:
+        if side == "tail" or self.norm_in is None:
+            return np.asarray(self.entity)
+        return _affine(_wide(self.entity), self.norm_in)
+
+
+def _affine(rows: Floats, norm: NDArray[Any] | None) -> Floats:
+    return rows if norm is None else rows * _wide(norm[0]) + _wide(norm[1])
+
+
+# Products with the same bits ----------------------------------------------------------------------
+
+
+def _by_relation(rows: Floats, r: Ints, matrices: Callable[[Ints], Floats]) -> Floats:
+    """Multiply each row with the matrix of its relation."""
+    result = np.empty_like(rows)
+    order = np.argsort(r, kind="stable")
+    used, begin = np.unique(r[order], return_index=True)
+    step = max(1, CELLS // rows.shape[1] ** 2)
+    parts = np.split(order, begin[1:])
+    for at in range(0, len(used), step):
+        several = matrices(used[at : at + step])
+        for mine, matrix in zip(parts[at : at + step], several, strict=True):
+            result[mine] = Slices.of(rows[mine], axis=1) @ Slices.of(matrix, axis=0)
+    return result
+
+
+@dataclass(frozen=True)
+class Slices:
+    """A matrix cut into three of few bits, so that BLAS multiplies without rounding.
+
+    BLAS may add in any order, so its result depends on threads, batches and machines; but not where no
+    addition rounds. Entries are cut, relative to the largest of their row (or column), into slices of
+    b bits with `2 b + log2(length) <= 53`: products of slices are sums of integers below 2^53, times a
+    power of two. The six largest products add up, in one order, to the true product within about
+    2^-66 of those largest entries (Ozaki et al. 2012).
+
+    >>> a = np.array([[0.1, 0.2, 0.7]])
+    >>> float((Slices.of(a, axis=1) @ Slices.of(a.T, axis=0))[0, 0])
+    0.5399999999999999
+    """
+
+    parts: tuple[Floats, Floats, Floats]
+
+    @classmethod
+    def of(cls, matrix: Floats, axis: int) -> Slices:
+        """Cut a matrix; `axis` is the one that the product sums over."""
+        bits = (53 - frexp(matrix.shape[axis])[1]) // 2
+        largest = np.abs(matrix).max(axis=axis, keepdims=True)
+        _, exponent = np.frexp(np.where(np.isfinite(largest), largest, np.nan))
+        parts = []
+        rest = matrix
+        for number in (1, 2, 3):
+            unit = np.ldexp(1.0, np.clip(exponent - number * bits, -1000, 1000))
+            part = np.rint(rest / unit) * unit
+            parts.append(part)
+            rest = rest - part
+        return cls((parts[0], parts[1], parts[2]))
+
+    def __matmul__(self, other: Slices) -> Floats:
+        """Multiply, the smallest products first."""
+        (a, b, c), (x, y, z) = self.parts, other.parts
+        return np.asarray(((c @ x + a @ z) + b @ y) + (b @ x + a @ y) + a @ x)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+NAMED: dict[str, type[Model]] = {
+    model.__name__: model for model in (TransE, RotatE, DistMult, ComplEx, TuckER, RESCAL, SimplE, CP)
+}
+
+
+def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = None) -> None:
+    """Write a model as safetensors, whole or not at all; `graph` says how its rows are numbered."""
+    from safetensors.numpy import save as serialise
+
+    path = Path(path)
+    arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in _present(model)}
+    options = {
+        field.name: getattr(model, field.name)
+        for field in fields(model)  # type: ignore[arg-type]  # every subclass is a dataclass
+        if field.name not in (*model.ARRAYS, "form")
+    }
+    header = {
+        "format": 1,
+        "model": model.name,
+        "options": options,
+        "shapes": {name: list(table.shape) for name, table in arrays.items()},
+        "vocabulary": graph.vocabulary if graph is not None else model.vocabulary,
+    }
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_bytes(serialise(arrays, metadata={METADATA: json.dumps(header)}))
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}", got=error.strerror or str(error), do="choose another place"
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _present(model: Model) -> list[str]:
+    return [name for name in model.ARRAYS if getattr(model, name) is not None]
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model that `save` wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a mapping
+    except FileNotFoundError:
+        raise InputError("no such file", got=str(path)) from None
+    except (OSError, SafetensorError, TypeError) as error:
+        raise InputError(
+            f"cannot read {path}",
+            got=str(error).splitlines()[0],
+            do="it may be damaged, or not a safetensors file",
+        ) from None
+    return _build(path, metadata.get(METADATA), arrays)
+
+
+def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -> Model:
+    """Make the model that the header names, if header and arrays agree."""
+    if header is None:
+        raise InputError(
+            f"{path} does not say which model it holds",
+            got=f"arrays {', '.join(sorted(arrays)) or '(none)'}",
+            do="build the model from its arrays (er.models.TransE(...), ...) and er.models.save it",
+        )
+    try:
+        content = json.loads(header)
+        kind, options, shapes = NAMED[content["model"]], content["options"], content["shapes"]
+        vocabulary = content.get("vocabulary")
+        found = {name: list(table.shape) for name, table in arrays.items()}
+        if found != shapes:
+            wrong = sorted(
+                name for name in found.keys() | shapes.keys() if found.get(name) != shapes.get(name)
+            )
+            got = ", ".join(
+                f"{name} {found.get(name, 'missing')}, not {shapes.get(name, 'named')}" for name in wrong
+            )
+            raise InputError(f"{path}: header and arrays do not match", got=got)
+        model = kind(**arrays, **options)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{path} has a header evenrank does not understand", got=f"{type(error).__name__}: {error}"
+        ) from None
+    object.__setattr__(model, "vocabulary", vocabulary)
+    return model

@@ -26,8 +26,9 @@ LEVELS = [
     {"sums", "columns", "table"},
     {"errors"},
 ]
-HEAVY = tuple(
-    "torch polars altair numba pandas pyarrow scipy typer rich safetensors threadpoolctl".split()
+HEAVY = (
+    *("torch", "polars", "altair", "numba", "pandas", "pyarrow", "scipy", "typer", "rich"),
+    *("safetensors", "threadpoolctl"),
 )
 # columns sits beside sums because both are tools; it takes its array types from there
 ALLOWED_BESIDE = {("columns", "sums")}

@@ -45,7 +45,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenrank.engine._count import count_factored, count_scores
+from evenrank.engine._count import count_factored, count_scores, plain
 from evenrank.engine._native import kernels
 from evenrank.engine._run import Runner, memory_limit, thread_count
 from evenrank.engine.scorer import Candidates, Factored, Factoring, Scorer
@@ -56,6 +56,7 @@ from evenrank.task import Part, Task, in_place
 __all__ = ["Candidates", "Factored", "Scorer", "rank"]
 
 Device = Literal["cpu", "auto"]
+PRECISION = {True: "float64, certified", False: "float32"}
 
 
 def rank(
@@ -88,7 +89,7 @@ def rank(
             "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
         )
     _check_vocabulary(scorer, task)
-    plan = [(part, _factored(scorer, part) if exact else None) for part in task.parts]
+    plan = [(part, _factored(scorer, part)) for part in task.parts]
     start = time.perf_counter()
     columns = []
     undecided = 0
@@ -100,22 +101,23 @@ def rank(
         show=progress,
     ) as runner:
         for part, factored in plan:
-            if factored is not None:
+            if factored is not None and exact:
                 counts = count_factored(factored, part, runner)
             else:
-                counts = count_scores(_function(scorer), part, runner)
+                function = plain(factored, runner) if factored else _function(scorer)
+                counts = count_scores(function, part, runner)
             better, equal, open_pairs = counts
             columns.append([in_place(part, c) for c in (better, equal, part.candidates)])
             undecided += open_pairs
     keys = _joined(task.parts)
-    certified = all(factored is not None for _, factored in plan)
+    kinds = {"as given" if factored is None else PRECISION[exact] for _, factored in plan}
     ranks = Ranks(
         *(np.concatenate([column[i] for column in columns]) for i in range(3)),
         keys=keys,
         protocol={
             **task.protocol,
             "model": _name(scorer),
-            "scores": "float64, certified" if certified else "as given",
+            "scores": " and ".join(sorted(kinds)),
         },
     )
     ranks.work = Work(

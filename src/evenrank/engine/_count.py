@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenrank.engine import _numpy
 from evenrank.engine._run import Runner, out_of_memory
 from evenrank.engine.scorer import Candidates, Factored
 from evenrank.errors import InputError
@@ -209,6 +210,27 @@ class _FactoredBlock:
 # Any scorer ---------------------------------------------------------------------------------------
 
 Function = Callable[[Ints, Candidates], Any]
+
+
+def plain(factored: Factored, runner: Runner) -> Function:
+    """Score by plain float32 what factors."""
+    form, table = factored.form, np.ascontiguousarray(factored.table)
+
+    def scores(queries: Ints, candidates: Candidates) -> NDArray[np.float32]:
+        vectors, rows = factored.vectors(queries), table[candidates]
+        if rows.ndim == 3:  # a list of candidates per query
+            narrow = vectors[:, None].astype(np.float32)
+            return np.asarray(_numpy.score(form, narrow, rows.astype(np.float32, copy=False)))
+        result = np.empty((len(queries), len(rows)), dtype=np.float32)
+
+        def some(start: int) -> None:
+            stop = start + CHUNK
+            result[start:stop] = runner.kernels.dense(form, vectors[start:stop], rows)
+
+        runner.run(some, range(0, len(queries), CHUNK))
+        return result
+
+    return scores
 
 
 def count_scores(function: Function, part: Part, runner: Runner) -> tuple[Ints, Ints, int]:

@@ -262,6 +262,19 @@ int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp
     return 0;
 }
 
+/* Float32 scores, row-major, of n queries against m candidates, both packed. */
+void NAME(dense)(int form, int64_t d, int64_t n, const float *qp, int64_t m, const float *ep, float *out) {
+    int64_t length = d * (form == MODULUS ? 2 : 1);
+    float s[ROWS * WIDTH] __attribute__((aligned(64)));
+    for (int64_t p = 0; p < m; p += WIDTH)
+        for (int64_t g = 0; g < n; g += ROWS) {
+            score_tile(form, d, qp + g * length, ep + p * length, s);
+            int64_t width = m - p < WIDTH ? m - p : WIDTH;
+            for (int64_t i = g; i < n && i < g + ROWS; i++)
+                memcpy(out + i * m + p, s + (i - g) * WIDTH, sizeof(float) * (size_t)width);
+        }
+}
+
 /* ---- scores that are given ----------------------------------------------------------------------- */
 
 /* Count in a row-major matrix of given scores; NaN compares with nothing and is found beforehand. */

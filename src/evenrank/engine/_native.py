@@ -17,6 +17,10 @@ from evenrank.errors import InputError
 from evenrank.sums import Floats, Ints
 
 VARIANTS = ("base", "avx2", "avx512")
+FUNCTIONS = (
+    *("pairs", "pack", "count", "dense"),
+    *("count_rows_narrow", "count_rows_wide", "count_lists"),
+)
 
 
 class Kernels(Protocol):
@@ -35,6 +39,10 @@ class Kernels(Protocol):
         self, form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores: Floats
     ) -> Counter:
         """Prepare to count queries against rows; targets of query i are `first[i]:first[i + 1]`."""
+        ...
+
+    def dense(self, form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Score queries against rows in float32, as it comes."""
         ...
 
     def count_rows(
@@ -56,10 +64,7 @@ class Native:
     def __init__(self, library: ctypes.CDLL, variant: str) -> None:
         """Bind the functions of one variant."""
         self.name = variant
-        self._call = {
-            name: getattr(library, f"{name}_{variant}")
-            for name in ("pairs", "pack", "count", "count_rows_narrow", "count_rows_wide", "count_lists")
-        }
+        self._call = {name: getattr(library, f"{name}_{variant}") for name in FUNCTIONS}
         self._room = library[f"room_for_{variant}"]
         self._room.restype = ctypes.c_int64
 
@@ -118,6 +123,20 @@ class Native:
             return int(undecided[0]), (int(bad[0]), int(bad[1])) if code == 1 else None
 
         return count
+
+    def dense(self, form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Score queries against rows in float32, as it comes."""
+        scores = np.empty((len(vectors), len(rows)), dtype=np.float32)
+        self._call["dense"](
+            FORMS.index(form),
+            _long(_dimension(form, rows)),
+            _long(len(vectors)),
+            _at(self._pack(form, vectors, 1)),
+            _long(len(rows)),
+            _at(self._pack(form, rows, 0)),
+            _at(scores),
+        )
+        return scores
 
     def _pack(self, form: Form, rows: NDArray[Any], queries: int) -> NDArray[np.float32]:
         room = self._room(queries, _long(len(rows)), _long(rows.shape[1]))
@@ -219,7 +238,7 @@ def _at(array: NDArray[Any]) -> ctypes.c_void_p:
     # the kernels trust the pointer; a wrong type here would be a wrong answer there
     assert array.flags.c_contiguous
     assert array.dtype in (np.float32, np.float64, np.int64)
-    return ctypes.c_void_p(array.ctypes.data)
+    return array.ctypes.data_as(ctypes.c_void_p)  # which keeps the array alive
 
 
 def _check(code: int) -> None:

@@ -15,7 +15,7 @@ name = "numpy"
 CELLS = 1 << 20
 
 
-def fold(terms: Floats) -> Floats:
+def fold(terms: NDArray[Any]) -> NDArray[Any]:
     """Add up the last axis by halves: the second half onto the first, until one number is left.
 
     This is the order in which scores are summed, by definition. Each step is one addition of arrays,
@@ -34,8 +34,8 @@ def fold(terms: Floats) -> Floats:
     return terms[..., 0]
 
 
-def score(form: Form, queries: Floats, rows: Floats) -> Floats:
-    """Score query vectors against rows (float64, shapes broadcast), by definition; higher is better."""
+def score(form: Form, queries: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Score query vectors against rows (shapes broadcast); in float64 this is the definition."""
     if form == "dot":
         return fold(queries * rows)
     apart = queries - rows
@@ -105,6 +105,15 @@ def counter(form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores
             return count(start, stop, better, equal)
 
     return quiet
+
+
+def dense(form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32]:
+    """Score queries against rows in float32, as it comes."""
+    narrow, table = vectors.astype(np.float32), rows.astype(np.float32, copy=False)
+    with np.errstate(all="ignore"):
+        if form == "dot":
+            return np.asarray(narrow @ table.T)
+        return np.stack([score(form, vector, table) for vector in narrow])
 
 
 def count_rows(scores: NDArray[Any], first: Ints, goal: NDArray[Any], better: Ints, equal: Ints) -> None:

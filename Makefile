@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# what an installation depends on; the kernels are compiled by it
+BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/engine/_kernels.c
+
 .PHONY: demo test lint bench peers wheel clean
 
 demo: .venv/.run
@@ -19,6 +22,7 @@ lint: .venv/.dev
 bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/rank.py
 
 # the libraries evenrank is compared with: large, so they are not part of `make test`
 peers: .venv/.peers
@@ -37,11 +41,11 @@ wheel: .venv/.dev
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/.run: .venv/bin/python pyproject.toml constraints.txt
+.venv/.run: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable .
 	touch $@
 
-.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+.venv/.dev: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable ".[dev]"
 	touch $@ .venv/.run
 

@@ -537,11 +537,12 @@ def main() -> None:
     except typer.TyperException as error:
         _fail(error.format_message().rstrip("."))
     except (typer.Abort, KeyboardInterrupt):
-        typer.echo("evenrank: stopped; nothing was written", err=True)
-        sys.exit(130)
+        code = 130
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         sys.stderr.close()
         sys.exit(0)
+    if code == 130:  # Ctrl-C, which typer turns into an exit code
+        typer.echo("evenrank: stopped; nothing was written", err=True)
     sys.exit(code if isinstance(code, int) else 0)
 
 

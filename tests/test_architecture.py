@@ -23,7 +23,7 @@ LEVELS = [
     {"law"},
     {"tally"},
     {"metric"},
-    {"sums", "columns", "table"},
+    {"sums", "columns", "table", "files"},
     {"errors"},
 ]
 HEAVY = (

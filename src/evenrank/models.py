@@ -35,6 +35,7 @@ from evenrank.engine import _numpy
 from evenrank.engine._bounds import Form
 from evenrank.engine.scorer import Candidates, Factored, array
 from evenrank.errors import InputError
+from evenrank.files import replacing
 from evenrank.sums import Floats, Ints
 from evenrank.task import HOLE
 
@@ -105,6 +106,10 @@ class Model:
         """Give the rows of the relations themselves, without inverses."""
         return table[self._rows(np.arange(self.relations), inverse=False)]
 
+    def size(self, side: str) -> int:
+        """Give the number of candidates on a side."""
+        return {"relation": self.relations, "pair": self.entities**2}.get(side, self.entities)
+
     def factored(self, side: str) -> Factored | None:
         """Say how the score factors where the tail, head or relation is asked for; None: it does not."""
         if side == "relation":
@@ -138,20 +143,20 @@ class Model:
                     "a model needs queries of three columns: head, relation, tail",
                     got=f"{batch.shape[1]} columns",
                 )
-            self._know(batch)
+            self._know(batch, first, second)
             a, b = batch[:, first], batch[:, second]
             with np.errstate(all="ignore"):
                 return vectors(a, self._rows(b, inverse=inverse) if second == 1 else b)
 
         return queries
 
-    def _know(self, batch: Ints) -> None:
-        sizes = {"entity": (self.entities, (0, 2)), "relation": (self.relations, (1,))}
-        for what, (size, columns) in sizes.items():
-            asked = batch[:, columns]
-            if (asked >= size).any():
+    def _know(self, batch: Ints, *columns: int) -> None:
+        for column in columns:
+            what, size = ("relation", self.relations) if column == 1 else ("entity", self.entities)
+            unknown = batch[(batch[:, column] < 0) | (batch[:, column] >= size), column]
+            if len(unknown):
                 raise InputError(
-                    f"the model does not know {what} {int(asked[asked >= size][0])}",
+                    f"the model does not know {what} {unknown[0]}",
                     got=f"{size:,} of that kind, numbered from 0",
                     do="rank on the graph the model was trained on; what train never shows is left out "
                     "by er.load(..., unseen='drop')",
@@ -180,7 +185,7 @@ class Model:
     def triples(self, h: ArrayLike, r: ArrayLike, t: ArrayLike) -> Floats:
         """Score triples, in float64, by definition."""
         rows = np.stack([np.asarray(column, dtype=np.int64) for column in (h, r, t)], axis=1)
-        self._know(rows)
+        self._know(rows, 0, 1, 2)
         table = self._table("tail")
         step = max(1, CELLS // table.shape[1])
         result = np.empty(len(rows))
@@ -247,6 +252,7 @@ class TransE(Model):
         """Check the arrays."""
         if self.p not in (1, 2):
             raise InputError("TransE: p must be 1 or 2", got=repr(self.p))
+        object.__setattr__(self, "p", int(self.p))
         _hold(self, entity=2, relation=2)
         _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
 
@@ -612,7 +618,6 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
     """Write a model as safetensors, whole or not at all; `graph` says how its rows are numbered."""
     from safetensors.numpy import save as serialise
 
-    path = Path(path)
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in _present(model)}
     options = {
         field.name: getattr(model, field.name)
@@ -626,16 +631,8 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
         "shapes": {name: list(table.shape) for name, table in arrays.items()},
         "vocabulary": graph.vocabulary if graph is not None else model.vocabulary,
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_bytes(serialise(arrays, metadata={METADATA: json.dumps(header)}))
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}", got=error.strerror or str(error), do="choose another place"
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write_bytes(serialise(arrays, metadata={METADATA: json.dumps(header)}))
 
 
 def _present(model: Model) -> list[str]:

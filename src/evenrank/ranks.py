@@ -28,6 +28,7 @@ from evenrank import columns
 from evenrank.adjusted import Expression
 from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, evaluate
+from evenrank.files import replacing
 from evenrank.metric import Ties
 from evenrank.sums import Floats, Ints
 from evenrank.tally import Tally
@@ -247,23 +248,14 @@ class Ranks:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file (or CSV, by the name's ending): whole, or not at all."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        kind = Path(path).suffix
         protocol = json.dumps(self.protocol, ensure_ascii=False)
-        try:
-            if path.suffix in (".csv", ".tsv"):
-                separator = "\t" if path.suffix == ".tsv" else ","
-                body = self.to_polars().write_csv(separator=separator)
-                temporary.write_text(f"# {METADATA} {protocol}\n{body}", encoding="utf-8")
+        with replacing(path) as file:
+            if kind in (".csv", ".tsv"):
+                body = self.to_polars().write_csv(separator="\t" if kind == ".tsv" else ",")
+                file.write_text(f"# {METADATA} {protocol}\n{body}", encoding="utf-8")
             else:
-                self.to_polars().write_parquet(temporary, metadata={METADATA: protocol})
-            temporary.replace(path)
-        except OSError as error:
-            raise InputError(
-                f"cannot write {path}", got=error.strerror or str(error), do="choose another place"
-            ) from None
-        finally:
-            temporary.unlink(missing_ok=True)
+                self.to_polars().write_parquet(file, metadata={METADATA: protocol})
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         counts = {name: getattr(self, name) for name in columns.COUNTS}

@@ -203,6 +203,8 @@ class Task:
         >>> task.candidates.tolist()
         [3, 2]
         """
+        if outside not in ("refuse", "add"):
+            raise InputError("unknown rule for outside", got=repr(outside), allowed="refuse, add")
         asked = _rows("queries", queries)
         target = columns.integers("targets", targets, 0)
         size = int(columns.integers("size", size, 1)[0])

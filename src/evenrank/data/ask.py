@@ -45,6 +45,8 @@ def ask(
     known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
     given, words = _given(graph, candidates)
     asked = ("tail", "head") if sides == "both" else (sides,) if isinstance(sides, str) else sides
+    if not asked:
+        raise InputError("a task needs at least one side", got="none")
     parts = [_side(graph, side, triples, known, given, outside) for side in asked]
     protocol = {
         "data": graph.name,
@@ -55,7 +57,7 @@ def ask(
         "unseen": graph.unseen,
     }
     task = Task(tuple(part for one in parts for part in one.parts), protocol, graph.vocabulary)
-    return sample(task, candidates, seed) if isinstance(candidates, int) else task
+    return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
 
 
 def _split(graph: Graph, name: str) -> Ints:
@@ -121,7 +123,7 @@ def _given(graph: Graph, candidates: Candidates) -> tuple[Given | None, str]:
     """Give lists of candidates, and in words what they are."""
     if candidates == "all":
         return None, "all"
-    if isinstance(candidates, int) and not isinstance(candidates, bool):
+    if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
         return None, "sampled"  # drawn once the task is there
     if candidates == "typed":
         return types(graph, ("train",)), "typed, as seen in train"
@@ -195,7 +197,7 @@ def read_types(graph: Graph, path: Path) -> Given:
         raise InputError(f"{path} is not a file of type constraints", got=str(error)) from None
     for i, row in enumerate(rows):
         side = "tail" if int(row[0]) in sides["head"] else "head"
-        if len(row) != row[1] + 2 or int(row[0]) in sides["tail"]:
+        if len(row) < 2 or len(row) != row[1] + 2 or int(row[0]) in sides["tail"]:
             raise InputError(
                 f"{path}:{i + 2}: not a line of type constraints",
                 got=f"relation {row[0]}, {len(row) - 2} ids",

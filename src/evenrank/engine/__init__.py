@@ -88,6 +88,8 @@ def rank(
         raise InputError(
             "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
         )
+    if not task.parts:
+        raise InputError("a task needs at least one side", got="none")
     _check_vocabulary(scorer, task)
     plan = [(part, _factored(scorer, part)) for part in task.parts]
     start = time.perf_counter()
@@ -137,13 +139,15 @@ def _joined(parts: tuple[Part, ...]) -> Mapping[str, Any]:
 
 def _factored(scorer: Any, part: Part) -> Factored | None:
     """Find how the model factors for what is asked, if it does, and check that it fits the task."""
-    factored = scorer if isinstance(scorer, Factored) else None
-    if isinstance(scorer, Factoring):
-        factored = scorer.factored(part.side)
-    if factored is not None and len(factored.table) != part.size:
+    factored, size = None, part.size
+    if isinstance(scorer, Factored):
+        factored, size = scorer, len(scorer.table)
+    elif isinstance(scorer, Factoring):
+        factored, size = scorer.factored(part.side), scorer.size(part.side)
+    if size != part.size:
         raise InputError(
-            "model and task do not have the same candidates",
-            got=f"{len(factored.table):,} rows in the model, {part.size:,} candidates in the task",
+            f"model and task do not have the same candidates on side {part.side}",
+            got=f"{size:,} in the model, {part.size:,} in the task",
             do="rank on the graph the model was trained on; a model does not know what only valid or "
             "test show: er.load(..., unseen='drop')",
         )

@@ -82,7 +82,8 @@ def bounds(
     flat = np.zeros(len(queries))
     with np.errstate(over="ignore", invalid="ignore"):
         if form == "dot":
-            size, weight = norms(queries), norms(rows)
+            # beyond HUGE a vector could overflow as it is rounded
+            size, weight = (np.where(norms(x) < HUGE, norms(x), np.inf) for x in (queries, rows))
             slope = (additions + 3) * unit * size + TINY * root_d
             beside = (TINY * (root_d * size + 2 * d))[query_of] * SLACK
             return Bounds(score - beside, score + beside, slope, weight)
@@ -103,9 +104,10 @@ def bounds(
             near, far = distance - off, distance + off
         low = -(far / (1 - relative) * SLACK_UP + lost)
         high = -(near / (1 + relative) / SLACK_UP - lost)
-    # where entries are huge float32 may overflow; a distance that large decides nothing
+    # entries so large that they, or squares under a root, could overflow decide nothing
+    most = HUGE if form != "modulus" else 2.0**60
     large = np.abs(queries).max(axis=1, initial=0)[query_of]
-    beyond = ~((large < HUGE) & (distance < HUGE) & (np.abs(rows).max(initial=0) < HUGE))
+    beyond = ~((large < most) & (distance < HUGE) & (np.abs(rows).max(initial=0) < most))
     low[beyond], high[beyond] = -np.inf, np.inf
     return Bounds(low, high, flat, np.zeros(len(rows)))
 

@@ -20,7 +20,6 @@ from evenrank.task import Lists, Part
 BATCH = 960
 CHUNK = 240  # queries a thread takes at a time: whole panels of every kernel
 SHARED = 8  # queries from which gathering the rows of a shared list pays
-ROWS = 1024  # queries a scorer is asked at a time, at most
 
 
 class Block:
@@ -253,7 +252,7 @@ def count_scores(function: Function, part: Part, runner: Runner) -> tuple[Ints, 
         for length in np.unique(lengths):
             _count_apart(function, block, queries[lengths == length], part.lists, runner)
 
-    return _blocks(part, runner, lambda memory: min(ROWS, max(1, memory // (16 * width))), count)
+    return _blocks(part, runner, lambda memory: min(runner.batch, max(1, memory // (16 * width))), count)
 
 
 def _inside(block: Block, queries: Ints, candidates: Ints) -> bool:
@@ -291,24 +290,35 @@ def _count_together(
         _refuse_nan(scores, block, queries, ids)
         return scores
 
-    goal: NDArray[Any] = np.zeros(0)
-    last: tuple[int, NDArray[Any]] = (-1, goal)
+    last: tuple[int, NDArray[Any]] = (-1, np.zeros((0, 0)))
+    goals, contributions = Column(len(targets)), Column(len(answers))
     for start in np.unique(targets // step * step).tolist():
         last = start, ask(start)
-        if not len(goal):
-            goal = np.zeros(len(targets), last[1].dtype)
-        here = (targets >= start) & (targets < start + step)
-        goal[here] = last[1][places.owner[here], targets[here] - start]
+        goals.take(last[1], places.owner, targets, start)
+    goal = goals.values
     better, equal = (np.zeros(len(goal), np.int64) for _ in "be")
-    contributed = np.zeros(len(answers), goal.dtype)
     for start in range(0, width, step):
         scores = last[1] if last[0] == start else ask(start)
-        here = (answers >= start) & (answers < start + step)
-        contributed[here] = scores[known.owner[here], answers[here] - start]
+        contributions.take(scores, known.owner, answers, start)
         runner.kernels.count_rows(scores[:, : width - start], places.first, goal, better, equal)
         runner.advance(len(asked) * min(step, width - start))
-    less, same = runner.kernels.count_lists(contributed, known.first, places.first, goal)
+    less, same = runner.kernels.count_lists(contributions.values, known.first, places.first, goal)
     block.better[places.values], block.equal[places.values] = better - less, equal - same
+
+
+class Column:
+    """Scores picked out of pieces of a matrix, in a type that holds what all pieces have."""
+
+    def __init__(self, size: int) -> None:
+        """Start with nothing."""
+        self.values: NDArray[Any] = np.zeros(size, dtype=bool)
+
+    def take(self, piece: NDArray[Any], row: Ints, column: Ints, start: int) -> None:
+        """Pick what lies in a piece that starts at a column."""
+        here = (column >= start) & (column < start + piece.shape[1])
+        kind = np.result_type(self.values, piece)
+        self.values = self.values.astype(kind, copy=False)
+        self.values[here] = piece[row[here], column[here] - start]
 
 
 def _count_apart(function: Function, block: Block, queries: Ints, lists: Lists, runner: Runner) -> None:

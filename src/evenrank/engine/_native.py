@@ -157,7 +157,7 @@ class Native:
     ) -> None:
         """Count in a matrix of given scores which are better than and equal to each target's."""
         names = {np.dtype(np.float32): "count_rows_narrow", np.dtype(np.float64): "count_rows_wide"}
-        if scores.dtype not in names or not scores.flags.c_contiguous:
+        if scores.dtype != goal.dtype or scores.dtype not in names or not scores.flags.c_contiguous:
             _numpy.count_rows(scores, first, goal, better, equal)
             return
         rows, width = scores.shape
@@ -169,8 +169,9 @@ class Native:
         self, scores: NDArray[Any], start: Ints, first: Ints, goal: NDArray[Any]
     ) -> tuple[Ints, Ints]:
         """Count in lists of scores, one per query, which are better than and equal to each target's."""
-        if scores.dtype != np.float64:
+        if scores.dtype.kind != "f" or goal.dtype.kind != "f":
             return _numpy.count_lists(scores, start, first, goal)
+        scores, goal = (x.astype(np.float64, copy=False) for x in (scores, goal))
         better, equal = np.zeros(len(goal), np.int64), np.zeros(len(goal), np.int64)
         self._call["count_lists"](
             _long(len(first) - 1),

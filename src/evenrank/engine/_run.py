@@ -10,6 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Self, TypeVar
 
+import numpy as np
+
 from evenrank.engine._native import Kernels
 from evenrank.errors import InputError
 
@@ -17,6 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 MOST = 512 * 2**20
 LEAST = 2**20
+BATCH = 1024  # queries a scorer is asked at a time, at most
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -26,6 +29,7 @@ class Runner:
     def __init__(self, memory: int, threads: int, kernels: Kernels, *, total: int, show: bool) -> None:
         """Set up; threads start when they are needed."""
         self.memory, self.threads, self.kernels = memory, threads, kernels
+        self.batch = BATCH
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._bar = _Bar(total) if show and sys.stderr.isatty() else None
 
@@ -75,13 +79,13 @@ class Runner:
 
     def halve(self, error: Exception) -> None:
         """Go on with half the working space; give up where that is next to nothing."""
-        if self.memory <= LEAST:
+        if self.memory == LEAST and self.batch == 1:
             raise InputError(
                 "out of memory, even in small pieces", got=str(error) or type(error).__name__
             ) from error
-        self.memory //= 2
+        self.memory, self.batch = max(LEAST, self.memory // 2), max(1, self.batch // 2)
         warnings.warn(
-            f"out of memory; going on with half the working space, {self.memory / 1e6:,.0f} MB",
+            f"out of memory; going on with half the working space, {self.memory / 2**20:,.0f} MiB",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -120,9 +124,9 @@ def thread_count(threads: int | None) -> int:
     """Give the number of threads: the cores this process may use, unless told."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InputError("threads must be a whole number from 1", got=repr(threads))
-    return threads
+    return int(threads)
 
 
 def _free() -> int:

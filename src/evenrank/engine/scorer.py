@@ -38,6 +38,10 @@ class Factoring(Protocol):
         """Give the factors for queries that ask for the tail, the head, the relation, ..."""
         ...
 
+    def size(self, side: str) -> int:
+        """Give the number of candidates for such queries."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Factored:
@@ -108,6 +112,6 @@ def array(name: str, values: Any) -> NDArray[Any]:
         result = np.concatenate([result.real, result.imag], axis=-1)
     if result.dtype.kind != "f":
         raise InputError(f"{name} must be numbers", got=f"type {result.dtype}")
-    if result.dtype.itemsize not in (4, 8):
-        result = result.astype(np.float32 if result.dtype.itemsize < 4 else np.float64)
-    return result
+    # half precision becomes float32, which holds every value; foreign byte orders become native
+    wide = np.float64 if result.dtype.itemsize > 4 else np.float32
+    return result.astype(wide, copy=False)

@@ -232,6 +232,13 @@ def _hold(model: Model, **dimensions: int) -> None:
         )
 
 
+def _norm(model: TransE | RotatE) -> None:
+    """Check which norm is asked for."""
+    if model.p not in (1, 2):
+        raise InputError(f"{model.name}: p must be 1 or 2", got=repr(model.p))
+    object.__setattr__(model, "p", int(model.p))
+
+
 def _same(model: Model, what: str, *sizes: tuple[str, int]) -> None:
     """Refuse arrays that do not fit each other."""
     if len({size for _, size in sizes}) > 1:
@@ -250,9 +257,7 @@ class TransE(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        if self.p not in (1, 2):
-            raise InputError("TransE: p must be 1 or 2", got=repr(self.p))
-        object.__setattr__(self, "p", int(self.p))
+        _norm(self)
         _hold(self, entity=2, relation=2)
         _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
 
@@ -273,18 +278,25 @@ class TransE(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RotatE(Model):
-    """Rotation: `-sum_i |e_h,i w_r,i - e_t,i|`, complex, with `|w_r,i| = 1` (Sun et al. 2019).
+    """Rotation: `-|e_h w_r - e_t|_p`, complex, with `|w_r,i| = 1` (Sun et al. 2019).
 
+    With p = 1, as in the paper and its code, the norm is the sum of moduli; PyKEEN's models have p = 2.
     Relations are phases in radians (half as wide as the entities), or complex numbers of modulus 1.
     """
 
     entity: Any
     relation: Any
+    p: int = 1
     inverse: Inverse | None = None
-    form: Form = "modulus"
+
+    @property
+    def form(self) -> Form:  # type: ignore[override]  # a constant elsewhere, a choice here
+        """The form of the score."""
+        return "modulus" if self.p == 1 else "l2"
 
     def __post_init__(self) -> None:
         """Check the arrays."""
+        _norm(self)
         _hold(self, entity=2, relation=2)
         width = self.entity.shape[1]
         if width % 2 or self.relation.shape[1] not in (width, width // 2):

@@ -71,7 +71,8 @@ def counter(form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores
         if form != "dot":
             return score(form, block[:, None], wide), np.zeros((len(block), 1))
         # float64 from BLAS, in whatever order it likes, errs by at most d 2^-53 |q| |e|
-        slack = (rows.shape[1] + 8) * 2.0**-52 * norms(block)[:, None] * sizes + 1e-290
+        # (twice that, as norms of denormal numbers are rough; and what underflows)
+        slack = norms(block)[:, None] * sizes * ((rows.shape[1] + 8) * 2.0**-52) + 1e-290
         return block @ wide.T, slack
 
     def count(start: int, stop: int, better: Ints, equal: Ints) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 Rows = Sequence[tuple[int, int]]  # (better, equal) per target
@@ -68,3 +68,46 @@ def count(scores: Sequence[float], target: int, known: Sequence[bool]) -> tuple[
     others = [s for i, s in enumerate(scores) if i != target and not known[i]]
     goal = scores[target]
     return sum(s > goal for s in others), sum(s == goal for s in others), len(others) + 1
+
+
+# Ranking ------------------------------------------------------------------------------------------
+
+
+def rank(
+    score: Callable[[tuple[int, ...], int], float],
+    query: tuple[int, ...],
+    target: int,
+    known: Iterable[int],
+    candidates: Iterable[int],
+) -> tuple[int, int, int]:
+    """Better, equal and candidates of one target: loop over the candidates and compare."""
+    others = set(candidates) - set(known) - {target}
+    goal = score(query, target)
+    better = sum(score(query, other) > goal for other in others)
+    equal = sum(score(query, other) == goal for other in others)
+    return better, equal, len(others) + 1
+
+
+def by_halves(terms: Sequence[float]) -> float:
+    """Add the second half of a power of two of terms onto the first, until one is left."""
+    width = 1
+    while width < len(terms):
+        width *= 2
+    terms = [*terms, *[0.0] * (width - len(terms))]
+    while len(terms) > 1:
+        half = len(terms) // 2
+        terms = [x + y for x, y in zip(terms[:half], terms[half:], strict=True)]
+    return terms[0]
+
+
+def definition(form: str, query: Sequence[float], row: Sequence[float]) -> float:
+    """A score in Python's floats, which are float64."""
+    if form == "dot":
+        return by_halves([q * e for q, e in zip(query, row, strict=True)])
+    apart = [q - e for q, e in zip(query, row, strict=True)]
+    if form == "l1":
+        return -by_halves([abs(x) for x in apart])
+    if form == "l2":
+        return -by_halves([x * x for x in apart])
+    real, imaginary = apart[: len(apart) // 2], apart[len(apart) // 2 :]
+    return -by_halves([math.sqrt(x * x + y * y) for x, y in zip(real, imaginary, strict=True)])

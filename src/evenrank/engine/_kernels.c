@@ -59,11 +59,10 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
             }                                                                                        \
             break;                                                                                   \
         }                                                                                            \
-        for (int64_t n = d; n > 1;) {                                                                \
-            int64_t half = (n + 1) / 2;                                                              \
-            for (int64_t i = 0; i < n - half; i++) x[i] += x[half + i];                              \
-            n = half;                                                                                \
-        }                                                                                            \
+        int64_t width = 1, n = d;                                                                    \
+        while (width < d) width *= 2;                                                                \
+        for (width /= 2; width > 0; n = width, width /= 2)                                           \
+            for (int64_t i = 0; i < n - width; i++) x[i] += x[width + i];                            \
         return form == DOT ? x[0] : -x[0];                                                           \
     }
 DEFINITION(exact_narrow, float)

@@ -18,19 +18,18 @@ CELLS = 1 << 20
 def fold(terms: NDArray[Any]) -> NDArray[Any]:
     """Add up the last axis by halves: the second half onto the first, until one number is left.
 
-    This is the order in which scores are summed, by definition. Each step is one addition of arrays,
-    so every machine, library and batch size gives the same bits.
+    This is the order in which scores are summed, by definition: of a power of two of terms, zeros
+    included. Each step is one addition of arrays, so every machine, library, batch size and device
+    gives the same bits.
 
-    >>> float(fold(np.array([1.0, 2.0, 3.0, 4.0, 5.0])))  # ((1 + 4) + 3) + (2 + 5)
+    >>> float(fold(np.array([1.0, 2.0, 3.0, 4.0, 5.0])))  # (((1 + 5) + 3) + (2 + 4))
     15.0
     """
-    width = terms.shape[-1]
+    width = 1 << (terms.shape[-1] - 1).bit_length()
     while width > 1:
-        half = (width + 1) // 2
-        terms = np.concatenate(
-            [terms[..., : width - half] + terms[..., half:], terms[..., width - half : half]], axis=-1
-        )
-        width = half
+        width //= 2
+        onto = terms.shape[-1] - width  # how many of the second half are there
+        terms = np.concatenate([terms[..., :onto] + terms[..., width:], terms[..., onto:width]], axis=-1)
     return terms[..., 0]
 
 

@@ -95,8 +95,9 @@ INLINE lanes load(const float *x) { return *(const lanes *)x; }
 INLINE lanes splat(float x) { return (lanes)_mm512_set1_ps(x); }
 INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 INLINE lanes absolute(lanes a) { return (lanes)_mm512_abs_ps((__m512)a); }
+INLINE lanes root(lanes a) { return (lanes)_mm512_sqrt_ps((__m512)a); }
 /* half the time of a root; off by less than 2^-14, which _bounds.py allows for; 0 stays 0 */
-INLINE lanes root(lanes a) {
+INLINE lanes rough_root(lanes a) {
     return a * (lanes)_mm512_rsqrt14_ps(_mm512_max_ps((__m512)a, _mm512_set1_ps(0x1p-120f)));
 }
 INLINE uint32_t above(lanes a, lanes b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ); }
@@ -105,6 +106,7 @@ INLINE lanes splat(float x) { return (lanes)_mm256_set1_ps(x); }
 INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 INLINE lanes absolute(lanes a) { return (lanes)_mm256_andnot_ps(_mm256_set1_ps(-0.0f), (__m256)a); }
 INLINE lanes root(lanes a) { return (lanes)_mm256_sqrt_ps((__m256)a); }
+#define rough_root root
 INLINE uint32_t above(lanes a, lanes b) {
     return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GT_OQ));
 }
@@ -113,6 +115,7 @@ INLINE lanes splat(float x) { return (lanes){x, x, x, x}; }
 INLINE lanes fused(lanes a, lanes b, lanes c) { return a * b + c; }
 INLINE lanes absolute(lanes a) { for (int i = 0; i < LANES; i++) a[i] = fabsf(a[i]); return a; }
 INLINE lanes root(lanes a) { for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]); return a; }
+#define rough_root root
 INLINE uint32_t above(lanes a, lanes b) {
     uint32_t bits = 0;
     for (int i = 0; i < LANES; i++) bits |= (uint32_t)(a[i] > b[i]) << i;
@@ -122,7 +125,8 @@ INLINE uint32_t above(lanes a, lanes b) {
 
 /* ROWS queries against WIDTH candidates: q is [d][parts][ROWS], e is [d][parts][WIDTH] (a modulus has
    two parts, real and imaginary), s becomes [ROWS][WIDTH]. `rows` at a time keep to the registers. */
-INLINE void tile(const Form form, const int rows, int64_t d, const float *q, const float *e, float *s) {
+INLINE void tile(const Form form, const int rough, const int rows, int64_t d, const float *q, const float *e,
+                 float *s) {
     const int parts = form == MODULUS ? 2 : 1;
     for (int first = 0; first < ROWS; first += rows) {
         float *out = s + first * WIDTH;
@@ -152,8 +156,9 @@ INLINE void tile(const Form form, const int rows, int64_t d, const float *q, con
                     } else {
                         lanes y = splat(qk[ROWS + i]);
                         lanes u = x - a, v = y - c, w = x - b, z = y - f;
-                        sum[i][0] -= root(fused(u, u, v * v));
-                        sum[i][1] -= root(fused(w, w, z * z));
+                        lanes g = fused(u, u, v * v), h = fused(w, w, z * z);
+                        sum[i][0] -= rough ? rough_root(g) : root(g);
+                        sum[i][1] -= rough ? rough_root(h) : root(h);
                     }
                 }
             }
@@ -166,12 +171,15 @@ INLINE void tile(const Form form, const int rows, int64_t d, const float *q, con
     }
 }
 
-static void score_tile(Form form, int64_t d, const float *q, const float *e, float *s) {
+static void score_tile(Form form, int rough, int64_t d, const float *q, const float *e, float *s) {
     switch (form) {
-    case DOT: tile(DOT, ROWS, d, q, e, s); break;
-    case L1: tile(L1, ROWS, d, q, e, s); break;
-    case L2: tile(L2, ROWS, d, q, e, s); break;
-    case MODULUS: tile(MODULUS, ROWS / 2, d, q, e, s); break;
+    case DOT: tile(DOT, 0, ROWS, d, q, e, s); break;
+    case L1: tile(L1, 0, ROWS, d, q, e, s); break;
+    case L2: tile(L2, 0, ROWS, d, q, e, s); break;
+    case MODULUS:
+        if (rough) tile(MODULUS, 1, ROWS / 2, d, q, e, s);
+        else tile(MODULUS, 0, ROWS / 2, d, q, e, s);
+        break;
     }
 }
 
@@ -227,7 +235,7 @@ int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp
     for (int64_t b = 0; b < panels; b += block)
         for (int64_t g = 0; g < n; g += ROWS)
             for (int64_t p = b; p < panels && p < b + block; p++) {
-                score_tile(form, d, qp + g * length, ep + p * WIDTH * length, s);
+                score_tile(form, 1, d, qp + g * length, ep + p * WIDTH * length, s);
                 int64_t left = m - p * WIDTH;
                 uint32_t there = left >= WIDTH ? (uint32_t)((UINT64_C(1) << WIDTH) - 1) : (UINT32_C(1) << left) - 1;
                 for (int64_t i = g; i < n && i < g + ROWS; i++) {
@@ -267,7 +275,7 @@ void NAME(dense)(int form, int64_t d, int64_t n, const float *qp, int64_t m, con
     float s[ROWS * WIDTH] __attribute__((aligned(64)));
     for (int64_t p = 0; p < m; p += WIDTH)
         for (int64_t g = 0; g < n; g += ROWS) {
-            score_tile(form, d, qp + g * length, ep + p * length, s);
+            score_tile(form, 0, d, qp + g * length, ep + p * length, s);
             int64_t width = m - p < WIDTH ? m - p : WIDTH;
             for (int64_t i = g; i < n && i < g + ROWS; i++)
                 memcpy(out + i * m + p, s + (i - g) * WIDTH, sizeof(float) * (size_t)width);

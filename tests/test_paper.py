@@ -420,56 +420,42 @@ def as_complex(x):
     return x.reshape(len(x), -1, 2) @ np.array([1, 1j], dtype=np.complex64)
 
 
-def normalise(x, state, layer):
-    """Apply a batch normalisation as it stands after training."""
-    mean, var = state[f"{layer}.running_mean"], state[f"{layer}.running_var"]
-    return (x - mean) / np.sqrt(var + 1e-5) * state[f"{layer}.weight"] + state[f"{layer}.bias"]
+def affine(state, layer):
+    """Give a batch normalisation as it stands after training: scales and shifts."""
+    state = {name: state[f"{layer}.{name}"].astype(float) for name in _NORM}
+    scale = state["weight"] / np.sqrt(state["running_var"] + 1e-5)
+    return np.stack([scale, state["bias"] - state["running_mean"] * scale])
 
 
-def transe(state, given, relation):
-    query = state["entity"][given] + state["relation"][relation]
-    return -np.abs(query[:, None] - state["entity"]).sum(axis=-1)
+_NORM = ("weight", "bias", "running_mean", "running_var")
 
 
-def complex_(state, given, relation):
-    entity, relations = as_complex(state["entity"]), as_complex(state["relation"])
-    return ((entity[given] * relations[relation]) @ entity.conj().T).real
-
-
-def rotate(state, given, relation):
-    entity, relations = as_complex(state["entity"]), as_complex(state["relation"])
-    apart = (entity[given] * relations[relation])[:, None] - entity
-    return -np.linalg.norm(apart, axis=-1)
-
-
-def tucker(state, given, relation):
-    query = normalise(state["entity"][given], state, "bn_0")
-    query = np.einsum("nh,nr,hrt->nt", query, state["relation"][relation], state["core_tensor"])
-    return normalise(query, state, "bn_1") @ state["entity"].T
-
-
-SCORES = {"complex": complex_, "rotate": rotate, "transe": transe, "tucker": tucker}
-
-
-@cache
-def nations_ranks(model):
-    """Rank every test triple of Nations on both sides with a model's weights.
+def read(model):
+    """Give a published model of Nations.
 
     All four were trained with inverse relations: relation r is number 2r, its inverse 2r + 1, and
     heads are the tails of inverse triples.
     """
-    graph, state = shared.graph("nations"), weights(model)
-    head, relation, tail = graph.test.T
-    scores = [
-        SCORES[model](state, tail, 2 * relation + 1),
-        SCORES[model](state, head, 2 * relation),
-    ]
-    return er.Ranks.from_scores(
-        np.concatenate(scores),
-        np.concatenate([head, tail]),
-        np.concatenate([graph.known("head"), graph.known("tail")]),
-        keys={"side": ["head"] * len(head) + ["tail"] * len(tail)},
-    )
+    state = weights(model)
+    entity, relation = state["entity"], state["relation"]
+    if model == "transe":
+        return er.models.TransE(entity, relation, inverse="interleaved")
+    if model == "tucker":
+        norms = affine(state, "bn_0"), affine(state, "bn_1")
+        return er.models.TuckER(entity, relation, state["core_tensor"], *norms, inverse="interleaved")
+    entity, relation = as_complex(entity), as_complex(relation)
+    if model == "complex":
+        return er.models.ComplEx(entity, relation, inverse="interleaved")
+    return er.models.RotatE(entity, relation, p=2, inverse="interleaved")
+
+
+@cache
+def nations_ranks(model):
+    """Rank every test triple of Nations on both sides with a model's weights."""
+    graph = shared.graph("nations")
+    splits = {split: getattr(graph, split) for split in ("train", "valid", "test")}
+    task = er.Graph.of(splits, entities=graph.entities, relations=graph.relations).task("test")
+    return er.rank(read(model), task, progress=False)
 
 
 @pytest.mark.parametrize("model", MODELS)

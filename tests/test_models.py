@@ -232,7 +232,7 @@ def test_tensors_are_taken_without_a_copy():
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        ("f2", np.float32),
+        ("f2", np.float16),
         ("f4", np.float32),
         (">f4", np.float32),
         (">f8", np.float64),

@@ -362,6 +362,7 @@ def rank_command(
     average: Annotated[
         str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
     ] = "micro",
+    device: Annotated[str, typer.Option(help="cpu, cuda, auto, or torch:DEVICE.")] = "cpu",
     memory: Annotated[str | None, typer.Option(help="Working space, e.g. 500MB.")] = None,
     threads: Annotated[int | None, typer.Option(help="Cores to use (all).")] = None,
     exact: Annotated[
@@ -394,7 +395,9 @@ def rank_command(
     if not quiet:
         for note in graph.notes:
             typer.echo(f"note: {note}", err=True)
-    ranks = rank(scorer, task, memory=memory, threads=threads, exact=exact, progress=not quiet)
+    ranks = rank(
+        scorer, task, device=device, memory=memory, threads=threads, exact=exact, progress=not quiet
+    )
     source = ranks.by(*by.split(",")) if by else ranks
     _show(source.evaluate(*(metric or ()), ties=ties, average=average), form)
     if out is not None:

@@ -22,18 +22,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import frexp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank.engine import _numpy
 from evenrank.engine._bounds import Form
-from evenrank.engine.scorer import Candidates, Factored, array
+from evenrank.engine.scorer import Candidates, Factored, array, host, join, place, to, wide
 from evenrank.errors import InputError
 from evenrank.files import replacing
 from evenrank.sums import Floats, Ints
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["CP", "RESCAL", "ComplEx", "DistMult", "Model", "RotatE", "SimplE", "TransE", "TuckER"]
 
 Inverse = Literal["stacked", "interleaved"]
+Array: TypeAlias = Any  # NumPy's, or torch's where the model is on a device
 METADATA = "evenrank"
 CELLS = 1 << 21  # numbers held at once where scores are worked out triple by triple
 
@@ -53,26 +54,31 @@ class Model:
     """What all models share: numbering of relations, sides, scoring. Subclasses are frozen values."""
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation")
+    ON_HOST: ClassVar[bool] = False  # whether query vectors are always worked out by NumPy
     entity: Any
     relation: Any
     inverse: Inverse | None
     vocabulary: str | None = None  # how rows are numbered: the `vocabulary` of a graph
-    form: Form
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
+    @property
+    def form(self) -> Form:
+        """The form of the score."""
+        return "dot"
+
+    def _tail(self, e: Ints, r: Ints) -> Array:
         """Query vectors of `(e, r, ?)`; `r` are rows of the relation table."""
         raise NotImplementedError
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
+    def _head(self, e: Ints, r: Ints) -> Array:
         """Query vectors of `(?, r, e)`, for plain models."""
         raise NotImplementedError
 
-    def _table(self, side: str) -> NDArray[Any]:
+    def _table(self, side: str) -> Array:
         """Rows of the candidates for the head or the tail."""
         del side  # the same rows, in most models
-        return np.asarray(self.entity)
+        return self.entity
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]] | None:
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]] | None:
         """Table and query vectors of `(h, ?, t)`, where that factors in the same form."""
         return None
 
@@ -102,13 +108,27 @@ class Model:
             return 2 * r + inverse
         return r + self.relations if inverse else r
 
-    def _plain_rows(self, table: NDArray[Any]) -> NDArray[Any]:
+    def _plain_rows(self, table: Array) -> Array:
         """Give the rows of the relations themselves, without inverses."""
-        return table[self._rows(np.arange(self.relations), inverse=False)]
+        return table[::2] if self.inverse == "interleaved" else table[: self.relations]
 
     def size(self, side: str) -> int:
         """Give the number of candidates on a side."""
         return {"relation": self.relations, "pair": self.entities**2}.get(side, self.entities)
+
+    @property
+    def device(self) -> str:
+        """Where the arrays are: `cpu`, or a device of torch."""
+        return place(self.relation)
+
+    def on(self, device: Any) -> Self:
+        """Give the model with its arrays on a device of torch; those that are there are not copied."""
+        if self.ON_HOST or (device is None and self.device == "cpu"):
+            return self
+        arrays = {name: to(device, getattr(self, name)) for name in _present(self)}
+        moved = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
+        object.__setattr__(moved, "vocabulary", self.vocabulary)
+        return moved
 
     def factored(self, side: str) -> Factored | None:
         """Say how the score factors where the tail, head or relation is asked for; None: it does not."""
@@ -133,17 +153,18 @@ class Model:
         return None
 
     def _checked(
-        self, first: int, second: int, vectors: Callable[[Ints, Ints], Floats], inverse: bool = False
-    ) -> Callable[[Ints], Floats]:
+        self, first: int, second: int, vectors: Callable[[Ints, Ints], Array], inverse: bool = False
+    ) -> Callable[[Ints], Array]:
         """Take two columns of queries, check that the model knows them, and give their vectors."""
 
-        def queries(batch: Ints) -> Floats:
+        def queries(batch: Ints) -> Array:
             if batch.shape[1] != 3:
                 raise InputError(
                     "a model needs queries of three columns: head, relation, tail",
                     got=f"{batch.shape[1]} columns",
                 )
-            self._know(batch, first, second)
+            if isinstance(batch, np.ndarray):  # what is on a device was checked before it went there
+                self._know(batch, first, second)
             a, b = batch[:, first], batch[:, second]
             with np.errstate(all="ignore"):
                 return vectors(a, self._rows(b, inverse=inverse) if second == 1 else b)
@@ -193,20 +214,13 @@ class Model:
             for at in range(0, len(rows), step):
                 some = rows[at : at + step]
                 vectors = self._tail(some[:, 0], self._rows(some[:, 1], inverse=False))
-                result[at : at + step] = _numpy.score(self.form, vectors, _wide(table[some[:, 2]]))
+                result[at : at + step] = _numpy.score(self.form, vectors, wide(table[some[:, 2]]))
         return result
 
 
-def _wide(rows: NDArray[Any]) -> Floats:
-    return rows.astype(np.float64, copy=False)
-
-
-def _join(real: Floats, imaginary: Floats) -> Floats:
-    return np.concatenate([real, imaginary], axis=1)
-
-
-def _halves(rows: NDArray[Any]) -> list[Floats]:
-    return np.split(_wide(rows), 2, axis=1)
+def _halves(rows: Any) -> tuple[Any, Any]:
+    half = rows.shape[1] // 2
+    return wide(rows[:, :half]), wide(rows[:, half:])
 
 
 def _hold(model: Model, **dimensions: int) -> None:
@@ -216,6 +230,7 @@ def _hold(model: Model, **dimensions: int) -> None:
         if values is None:
             continue
         table = array(name, values)
+        table = host(table) if model.ON_HOST else table
         if table.ndim != axes or 0 in table.shape:
             raise InputError(f"{model.name}: {name} must have {axes} axes", got=f"shape {table.shape}")
         object.__setattr__(model, name, table)
@@ -262,18 +277,18 @@ class TransE(Model):
         _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
 
     @property
-    def form(self) -> Form:  # type: ignore[override]  # a constant elsewhere, a choice here
+    def form(self) -> Form:
         """The form of the score."""
         return "l1" if self.p == 1 else "l2"
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
-        return _wide(self.entity[e]) + _wide(self.relation[r])
+    def _tail(self, e: Ints, r: Ints) -> Array:
+        return wide(self.entity[e]) + wide(self.relation[r])
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
-        return _wide(self.entity[e]) - _wide(self.relation[r])
+    def _head(self, e: Ints, r: Ints) -> Array:
+        return wide(self.entity[e]) - wide(self.relation[r])
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
-        return self.relation, lambda h, t: _wide(self.entity[t]) - _wide(self.entity[h])
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
+        return self.relation, lambda h, t: wide(self.entity[t]) - wide(self.entity[h])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -290,7 +305,7 @@ class RotatE(Model):
     inverse: Inverse | None = None
 
     @property
-    def form(self) -> Form:  # type: ignore[override]  # a constant elsewhere, a choice here
+    def form(self) -> Form:
         """The form of the score."""
         return "modulus" if self.p == 1 else "l2"
 
@@ -305,30 +320,31 @@ class RotatE(Model):
                 got=f"widths {width} and {self.relation.shape[1]}",
             )
         real, imaginary = self._rotation
-        off = np.abs(np.hypot(real, imaginary) - 1).max()
+        off = float(abs((real * real + imaginary * imaginary) ** 0.5 - 1).max())
         if not off < 1e-3:
             raise InputError(
                 "RotatE: relations must have modulus 1", got=f"one that is off by {off:.3g}"
             )
 
     @cached_property
-    def _rotation(self) -> tuple[Floats, Floats]:
+    def _rotation(self) -> tuple[Any, Any]:
         """Real and imaginary parts of the relations, worked out once."""
         if self.relation.shape[1] == self.entity.shape[1]:
-            real, imaginary = _halves(self.relation)
-            return real, imaginary
-        phase = _wide(self.relation)
-        return np.cos(phase), np.sin(phase)
+            return _halves(self.relation)
+        # on the host, always: another device's sine may have another last bit
+        phase = wide(host(self.relation))
+        where = getattr(self.relation, "device", None) if self.device != "cpu" else None
+        return to(where, np.cos(phase)), to(where, np.sin(phase))
 
-    def _turn(self, e: Ints, r: Ints, sign: int) -> Floats:
+    def _turn(self, e: Ints, r: Ints, sign: int) -> Array:
         a, b = _halves(self.entity[e])
         c, d = self._rotation[0][r], sign * self._rotation[1][r]
-        return _join(a * c - b * d, a * d + b * c)
+        return join(a * c - b * d, a * d + b * c)
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
+    def _tail(self, e: Ints, r: Ints) -> Array:
         return self._turn(e, r, 1)
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
+    def _head(self, e: Ints, r: Ints) -> Array:
         return self._turn(e, r, -1)
 
 
@@ -339,20 +355,19 @@ class DistMult(Model):
     entity: Any
     relation: Any
     inverse: Inverse | None = None
-    form: Form = "dot"
 
     def __post_init__(self) -> None:
         """Check the arrays."""
         _hold(self, entity=2, relation=2)
         _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
-        return _wide(self.entity[e]) * _wide(self.relation[r])
+    def _tail(self, e: Ints, r: Ints) -> Array:
+        return wide(self.entity[e]) * wide(self.relation[r])
 
     _head = _tail
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
-        return self.relation, lambda h, t: _wide(self.entity[h]) * _wide(self.entity[t])
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
+        return self.relation, lambda h, t: wide(self.entity[h]) * wide(self.entity[t])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -362,7 +377,6 @@ class ComplEx(Model):
     entity: Any
     relation: Any
     inverse: Inverse | None = None
-    form: Form = "dot"
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -373,18 +387,18 @@ class ComplEx(Model):
                 "ComplEx: rows need real and imaginary parts", got=f"width {self.entity.shape[1]}"
             )
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
+    def _tail(self, e: Ints, r: Ints) -> Array:
         (a, b), (c, d) = _halves(self.entity[e]), _halves(self.relation[r])
-        return _join(a * c - b * d, a * d + b * c)
+        return join(a * c - b * d, a * d + b * c)
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
+    def _head(self, e: Ints, r: Ints) -> Array:
         (a, b), (c, d) = _halves(self.entity[e]), _halves(self.relation[r])
-        return _join(a * c + b * d, b * c - a * d)
+        return join(a * c + b * d, b * c - a * d)
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
-        def vectors(h: Ints, t: Ints) -> Floats:
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
+        def vectors(h: Ints, t: Ints) -> Array:
             (a, b), (x, y) = _halves(self.entity[h]), _halves(self.entity[t])
-            return _join(a * x + b * y, a * y - b * x)
+            return join(a * x + b * y, a * y - b * x)
 
         return self.relation, vectors
 
@@ -397,7 +411,6 @@ class CP(Model):
     tail: Any
     relation: Any
     inverse: Inverse | None = None
-    form: Form = "dot"
     ARRAYS: ClassVar[tuple[str, ...]] = ("head", "tail", "relation")
 
     def __post_init__(self) -> None:
@@ -406,17 +419,17 @@ class CP(Model):
         _same(self, "entities", ("head", len(self.head)), ("tail", len(self.tail)))
         _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
-        return _wide(self.head[e]) * _wide(self.relation[r])
+    def _tail(self, e: Ints, r: Ints) -> Array:
+        return wide(self.head[e]) * wide(self.relation[r])
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
-        return _wide(self.tail[e]) * _wide(self.relation[r])
+    def _head(self, e: Ints, r: Ints) -> Array:
+        return wide(self.tail[e]) * wide(self.relation[r])
 
-    def _table(self, side: str) -> NDArray[Any]:
-        return np.asarray(self.tail if side == "tail" else self.head)
+    def _table(self, side: str) -> Array:
+        return self.tail if side == "tail" else self.head
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
-        return self.relation, lambda h, t: _wide(self.head[h]) * _wide(self.tail[t])
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
+        return self.relation, lambda h, t: wide(self.head[h]) * wide(self.tail[t])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -431,7 +444,6 @@ class SimplE(Model):
     relation: Any
     backward: Any
     inverse: Inverse | None = None
-    form: Form = "dot"
     ARRAYS: ClassVar[tuple[str, ...]] = ("head", "tail", "relation", "backward")
 
     def __post_init__(self) -> None:
@@ -442,37 +454,38 @@ class SimplE(Model):
         _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
 
     @cached_property
-    def _both(self) -> NDArray[Any]:
-        return np.concatenate([self.tail, self.head], axis=1)
+    def _both(self) -> Any:
+        return join(self.tail, self.head)
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
-        forward = _wide(self.head[e]) * _wide(self.relation[r])
-        return _join(forward, _wide(self.tail[e]) * _wide(self.backward[r])) * 0.5
+    def _tail(self, e: Ints, r: Ints) -> Array:
+        forward = wide(self.head[e]) * wide(self.relation[r])
+        return join(forward, wide(self.tail[e]) * wide(self.backward[r])) * 0.5
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
-        backward = _wide(self.head[e]) * _wide(self.backward[r])
-        return _join(backward, _wide(self.tail[e]) * _wide(self.relation[r])) * 0.5
+    def _head(self, e: Ints, r: Ints) -> Array:
+        backward = wide(self.head[e]) * wide(self.backward[r])
+        return join(backward, wide(self.tail[e]) * wide(self.relation[r])) * 0.5
 
-    def _table(self, side: str) -> NDArray[Any]:
+    def _table(self, side: str) -> Array:
         del side
         return self._both
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
-        def vectors(h: Ints, t: Ints) -> Floats:
-            forward = _wide(self.head[h]) * _wide(self.tail[t])
-            return _join(forward, _wide(self.head[t]) * _wide(self.tail[h])) * 0.5
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
+        def vectors(h: Ints, t: Ints) -> Array:
+            forward = wide(self.head[h]) * wide(self.tail[t])
+            return join(forward, wide(self.head[t]) * wide(self.tail[h])) * 0.5
 
-        return np.concatenate([self.relation, self.backward], axis=1), vectors
+        return join(self.relation, self.backward), vectors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RESCAL(Model):
     """`e_h' W_r e_t`, with a matrix per relation (Nickel et al. 2011)."""
 
+    ON_HOST: ClassVar[bool] = True
+
     entity: Any
     relation: Any
     inverse: Inverse | None = None
-    form: Form = "dot"
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -484,16 +497,16 @@ class RESCAL(Model):
             *(("relation", size) for size in self.relation.shape[1:]),
         )
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
-        return _by_relation(_wide(self.entity[e]), r, lambda rows: _wide(self.relation[rows]))
+    def _tail(self, e: Ints, r: Ints) -> Array:
+        return _by_relation(wide(self.entity[e]), r, lambda rows: wide(self.relation[rows]))
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
+    def _head(self, e: Ints, r: Ints) -> Array:
         turned = self.relation.transpose(0, 2, 1)
-        return _by_relation(_wide(self.entity[e]), r, lambda rows: _wide(turned[rows]))
+        return _by_relation(wide(self.entity[e]), r, lambda rows: wide(turned[rows]))
 
-    def _relation(self) -> tuple[NDArray[Any], Callable[[Ints, Ints], Floats]]:
-        def vectors(h: Ints, t: Ints) -> Floats:
-            outer = _wide(self.entity[h])[:, :, None] * _wide(self.entity[t])[:, None, :]
+    def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
+        def vectors(h: Ints, t: Ints) -> Array:
+            outer = wide(self.entity[h])[:, :, None] * wide(self.entity[t])[:, None, :]
             return outer.reshape(len(h), -1)
 
         return self.relation.reshape(len(self.relation), -1), vectors
@@ -514,8 +527,8 @@ class TuckER(Model):
     norm_in: Any = None
     norm_out: Any = None
     inverse: Inverse | None = None
-    form: Form = "dot"
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation", "core", "norm_in", "norm_out")
+    ON_HOST: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -537,31 +550,31 @@ class TuckER(Model):
     @cached_property
     def _core(self) -> Slices:
         i, j, k = self.core.shape
-        return Slices.of(_wide(self.core).transpose(1, 0, 2).reshape(j, i * k), axis=0)
+        return Slices.of(wide(self.core).transpose(1, 0, 2).reshape(j, i * k), axis=0)
 
-    def _matrices(self, r: Ints) -> Floats:
+    def _matrices(self, r: Ints) -> Array:
         """Give `sum_j w_r,j W_ijk` for some relations."""
         i, _, k = self.core.shape
-        weights = Slices.of(_wide(self.relation[r]), axis=1)
+        weights = Slices.of(wide(self.relation[r]), axis=1)
         return (weights @ self._core).reshape(len(r), i, k)
 
-    def _tail(self, e: Ints, r: Ints) -> Floats:
-        mixed = _by_relation(_affine(_wide(self.entity[e]), self.norm_in), r, self._matrices)
+    def _tail(self, e: Ints, r: Ints) -> Array:
+        mixed = _by_relation(_affine(wide(self.entity[e]), self.norm_in), r, self._matrices)
         return _affine(mixed, self.norm_out)
 
-    def _head(self, e: Ints, r: Ints) -> Floats:
+    def _head(self, e: Ints, r: Ints) -> Array:
         # the shift after the core adds the same to all heads of a query: it does not change their order
-        scaled = _wide(self.entity[e]) * (1 if self.norm_out is None else _wide(self.norm_out[0]))
+        scaled = wide(self.entity[e]) * (1 if self.norm_out is None else wide(self.norm_out[0]))
         return _by_relation(scaled, r, lambda rows: self._matrices(rows).transpose(0, 2, 1))
 
-    def _table(self, side: str) -> NDArray[Any]:
+    def _table(self, side: str) -> Array:
         if side == "tail" or self.norm_in is None:
-            return np.asarray(self.entity)
-        return _affine(_wide(self.entity), self.norm_in)
+            return self.entity
+        return _affine(wide(self.entity), self.norm_in)
 
 
-def _affine(rows: Floats, norm: NDArray[Any] | None) -> Floats:
-    return rows if norm is None else rows * _wide(norm[0]) + _wide(norm[1])
+def _affine(rows: Floats, norm: Array | None) -> Array:
+    return rows if norm is None else rows * wide(norm[0]) + wide(norm[1])
 
 
 # Products with the same bits ----------------------------------------------------------------------
@@ -634,7 +647,7 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
     options = {
         field.name: getattr(model, field.name)
         for field in fields(model)  # type: ignore[arg-type]  # every subclass is a dataclass
-        if field.name not in (*model.ARRAYS, "form")
+        if field.name not in model.ARRAYS
     }
     header = {
         "format": 1,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
@@ -115,12 +116,12 @@ class Part:
     own: NDArray[np.bool_]
     keys: Mapping[str, NDArray[Any]]
 
-    @property
+    @cached_property
     def query_of(self) -> Ints:
         """For each target, the number of its query."""
         return np.repeat(np.arange(len(self.queries)), np.diff(self.first))
 
-    @property
+    @cached_property
     def candidates(self) -> Ints:
         """For each target, how many candidates there are, the target included."""
         wide = np.full(len(self.queries), self.size)

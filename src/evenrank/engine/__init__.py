@@ -40,8 +40,8 @@ rows once, lists of single queries (samples) pair by pair.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, Literal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,11 +51,14 @@ from evenrank.engine._run import Runner, memory_limit, thread_count
 from evenrank.engine.scorer import Candidates, Factored, Factoring, Scorer
 from evenrank.errors import InputError
 from evenrank.ranks import Ranks, Work
+from evenrank.sums import Ints
 from evenrank.task import Part, Task, in_place
+
+if TYPE_CHECKING:
+    from evenrank.engine._torch import Device
 
 __all__ = ["Candidates", "Factored", "Scorer", "rank"]
 
-Device = Literal["cpu", "auto"]
 PRECISION = {True: "float64, certified", False: "float32"}
 
 
@@ -63,7 +66,7 @@ def rank(
     scorer: Scorer | Factored | Factoring | Any,
     task: Task,
     *,
-    device: Device | None = None,
+    device: Any = None,
     memory: int | str | None = None,
     exact: bool = True,
     progress: bool = True,
@@ -74,7 +77,8 @@ def rank(
     `scorer` is a model of `evenrank.models`, a `Factored`, an object with `score(queries, candidates)`,
     or such a function. `memory` limits working space, in bytes or as "500MB" (default: a quarter of
     what is free, 512 MB at most); `threads` is the number of cores to use (default: all). The result is
-    the same for any of these. `progress` shows a bar where stderr is a terminal.
+    the same for any of these. `device` is "cpu", "cuda", "auto" (a GPU if there is one), or "torch:" and
+    any device of torch; by default, where the model is. `progress` shows a bar if stderr is a terminal.
 
     >>> from evenrank.task import Task
     >>> task = Task.of([[0], [1]], targets=[2, 0], size=3)
@@ -82,8 +86,6 @@ def rank(
     >>> ranks.better.tolist(), ranks.candidates.tolist()
     ([1, 2], [3, 3])
     """
-    if device not in (None, "cpu", "auto"):
-        raise InputError("unknown device", got=repr(device), allowed="cpu, auto")
     if not isinstance(task, Task):
         raise InputError(
             "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
@@ -91,47 +93,87 @@ def rank(
     if not task.parts:
         raise InputError("a task needs at least one side", got="none")
     _check_vocabulary(scorer, task)
-    plan = [(part, _factored(scorer, part)) for part in task.parts]
     start = time.perf_counter()
-    columns = []
-    undecided = 0
+    where = _device(device, scorer)
+    if hasattr(scorer, "on"):
+        scorer = scorer.on(where.device if where else None)
+    plan = [(part, _factored(scorer, part)) for part in task.parts]
     with Runner(
         memory_limit(memory),
         thread_count(threads),
         kernels(),
         total=sum(part.scores for part in task.parts),
         show=progress,
+        on_device=where is not None,
     ) as runner:
-        for part, factored in plan:
-            if factored is not None and exact:
-                counts = count_factored(factored, part, runner)
-            else:
-                function = plain(factored, runner) if factored else _function(scorer)
-                counts = count_scores(function, part, runner)
-            better, equal, open_pairs = counts
-            columns.append([in_place(part, c) for c in (better, equal, part.candidates)])
-            undecided += open_pairs
+        counted = _counted(scorer, plan, runner, where, exact)
+    columns = [
+        [in_place(part, column) for column in (better, equal, part.candidates)]
+        for part, (better, equal, _) in zip(task.parts, counted, strict=True)
+    ]
     keys = _joined(task.parts)
     kinds = {"as given" if factored is None else PRECISION[exact] for _, factored in plan}
     ranks = Ranks(
         *(np.concatenate([column[i] for column in columns]) for i in range(3)),
-        keys=keys,
         protocol={
             **task.protocol,
             "model": _name(scorer),
             "scores": " and ".join(sorted(kinds)),
         },
     )
+    ranks.keys = keys  # checked when the task was made
     ranks.work = Work(
         scores=sum(part.scores for part in task.parts),
         seconds=time.perf_counter() - start,
-        undecided=undecided,
-        kernels=runner.kernels.name,
+        undecided=sum(undecided for _, _, undecided in counted),
+        kernels=where.name if where else runner.kernels.name,
     )
     return ranks
 
 
-def _joined(parts: tuple[Part, ...]) -> Mapping[str, Any]:
+def _counted(
+    scorer: Any,
+    plan: list[tuple[Part, Factored | None]],
+    runner: Runner,
+    where: Device | None,
+    exact: bool,
+) -> list[tuple[Ints, Ints, int]]:
+    """Count each part where and as it can be counted."""
+    if where is not None and all(factored is not None for _, factored in plan):
+        from evenrank.engine._torch import count_on_device
+
+        return count_on_device([(p, f) for p, f in plan if f is not None], where, runner, exact)
+    counted = []
+    for part, factored in plan:
+        if factored is not None and exact:
+            counted.append(count_factored(factored, part, runner))
+        else:
+            function = plain(factored, runner) if factored else _function(scorer)
+            counted.append(count_scores(function, part, runner))
+    return counted
+
+
+def _device(device: Any, scorer: Any) -> Device | None:
+    """Find the device of torch to rank on; None: the CPU, without torch."""
+    text = "" if device is None else str(device)
+    if not text:  # where the model is
+        text = getattr(scorer, "device", "cpu") if isinstance(scorer, Factored | Factoring) else "cpu"
+    if text == "cpu":
+        return None
+    if find_spec("torch") is None:
+        if text == "auto":
+            return None
+        raise InputError(
+            "ranking on a device needs torch", got=f"device {text!r}", do="pip install 'evenrank[torch]'"
+        )
+    from evenrank.engine._torch import Device, cuda_is_there
+
+    if text == "auto":
+        return Device("cuda") if cuda_is_there() else None
+    return Device(text)
+
+
+def _joined(parts: tuple[Part, ...]) -> dict[str, Any]:
     """Join the key columns that all parts have."""
     shared = [name for name in parts[0].keys if all(name in part.keys for part in parts)]
     return {name: np.concatenate([part.keys[name] for part in parts]) for name in shared}

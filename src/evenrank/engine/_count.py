@@ -88,7 +88,7 @@ def _blocks(
 
 def count_factored(factored: Factored, part: Part, runner: Runner) -> tuple[Ints, Ints, int]:
     """Count by the definition of the score: better, equal, and how many pairs took float64 to decide."""
-    table = np.ascontiguousarray(factored.table)
+    table = _table(factored)
     # float64 and packed vectors take 12 bytes a number, working them out about as much again
     unit = 24 * table.shape[1] * BATCH
 
@@ -96,6 +96,12 @@ def count_factored(factored: Factored, part: Part, runner: Runner) -> tuple[Ints
         _FactoredBlock(factored, table, block, runner).count()
 
     return _blocks(part, runner, lambda memory: max(1, memory // 2 // unit) * BATCH, count)
+
+
+def _table(factored: Factored) -> NDArray[Any]:
+    """Give the table as kernels read it; float32 holds every value of half precision."""
+    kind = np.float64 if factored.table.dtype == np.float64 else np.float32
+    return np.ascontiguousarray(factored.table, dtype=kind)
 
 
 class _FactoredBlock:
@@ -213,7 +219,7 @@ Function = Callable[[Ints, Candidates], Any]
 
 def plain(factored: Factored, runner: Runner) -> Function:
     """Score by plain float32 what factors."""
-    form, table = factored.form, np.ascontiguousarray(factored.table)
+    form, table = factored.form, _table(factored)
 
     def scores(queries: Ints, candidates: Candidates) -> NDArray[np.float32]:
         vectors, rows = factored.vectors(queries), table[candidates]

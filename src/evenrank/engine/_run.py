@@ -26,19 +26,30 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MI
 class Runner:
     """Working space, threads and progress of one call of `rank`."""
 
-    def __init__(self, memory: int, threads: int, kernels: Kernels, *, total: int, show: bool) -> None:
+    def __init__(
+        self,
+        memory: int,
+        threads: int,
+        kernels: Kernels,
+        *,
+        total: int,
+        show: bool,
+        on_device: bool = False,
+    ) -> None:
         """Set up; threads start when they are needed."""
         self.memory, self.threads, self.kernels = memory, threads, kernels
         self.batch = BATCH
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 and not on_device else None
         self._bar = _Bar(total) if show and sys.stderr.isatty() else None
 
     def __enter__(self) -> Self:
         """Start."""
-        from threadpoolctl import threadpool_limits
+        self._blas = None
+        if self._pool:
+            from threadpoolctl import threadpool_limits
 
-        # our threads share the cores out; BLAS's own, on top, would get in each other's way
-        self._blas = threadpool_limits(1, "blas") if self.threads > 1 else None
+            # our threads share the cores out; BLAS's own, on top, would get in each other's way
+            self._blas = threadpool_limits(1, "blas")
         if self._bar:
             self._bar.start()
         return self

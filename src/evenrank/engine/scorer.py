@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from evenrank.engine import _numpy
 from evenrank.engine._bounds import FORMS, Form
@@ -32,7 +32,10 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class Factoring(Protocol):
-    """A model that can say, for the side that is asked for, how its score factors; None: it does not."""
+    """A model that can say, for the side that is asked for, how its score factors; None: it does not.
+
+    It may also have `device`, where its arrays are, and `on(device)`, itself with its arrays there.
+    """
 
     def factored(self, side: str) -> Factored | None:
         """Give the factors for queries that ask for the tail, the head, the relation, ..."""
@@ -50,7 +53,8 @@ class Factored:
     `dot`: inner product. `l1`, `l2`: minus the distance (l2: squared, which orders the same). `modulus`:
     minus the sum of complex moduli of the differences; rows hold real parts, then imaginary parts.
     `queries` turns rows of queries into vectors; it should work out each row by itself, in float64,
-    so that results do not depend on batches, and may be called from several threads.
+    so that results do not depend on batches, and may be called from several threads. Where the table is
+    a tensor on a GPU, it gets the rows as a tensor there.
 
     >>> table = np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
     >>> model = Factored("dot", table, lambda queries: table[queries[:, 0]])
@@ -59,8 +63,8 @@ class Factored:
     """
 
     form: Form
-    table: NDArray[Any]
-    queries: Callable[[Ints], ArrayLike]
+    table: Any
+    queries: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
         """Check the table."""
@@ -74,6 +78,17 @@ class Factored:
                 got=f"shape {rows.shape}",
             )
         object.__setattr__(self, "table", rows)
+
+    @property
+    def device(self) -> str:
+        """Where the table is: `cpu`, or a device of torch."""
+        return place(self.table)
+
+    def on(self, device: Any) -> Factored:
+        """Give this with a NumPy table where the device is None; torch's devices take either."""
+        return (
+            self if device is not None or self.device == "cpu" else replace(self, table=host(self.table))
+        )
 
     def vectors(self, queries: Ints) -> Floats:
         """Give the query vectors, checked."""
@@ -97,13 +112,13 @@ class Factored:
         return np.stack([_numpy.score(self.form, vector, rows) for vector in vectors])
 
 
-def array(name: str, values: Any) -> NDArray[Any]:
-    """Give an array of floats: NumPy as it is, torch tensors without a copy, the rest converted."""
+def array(name: str, values: Any) -> Any:
+    """Give an array of floats: NumPy as it is, torch tensors without a copy, the rest converted.
+
+    Tensors on the CPU become NumPy arrays; those on other devices stay there.
+    """
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
-        values = values.detach()
-        if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type; float32 holds every value
-            values = values.float()
-        values = values.cpu().numpy()
+        return _tensor(values.detach())
     result = np.asarray(values)
     if result.dtype.kind in "iub":
         return result.astype(np.float64)
@@ -112,6 +127,53 @@ def array(name: str, values: Any) -> NDArray[Any]:
         result = np.concatenate([result.real, result.imag], axis=-1)
     if result.dtype.kind != "f":
         raise InputError(f"{name} must be numbers", got=f"type {result.dtype}")
-    # half precision becomes float32, which holds every value; foreign byte orders become native
-    wide = np.float64 if result.dtype.itemsize > 4 else np.float32
-    return result.astype(wide, copy=False)
+    # foreign byte orders and lengths become native ones
+    kinds = {2: np.float16, 4: np.float32}
+    return result.astype(kinds.get(result.dtype.itemsize, np.float64), copy=False)
+
+
+def _tensor(values: Any) -> Any:
+    if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type; float32 holds every value
+        values = values.float()
+    on_host = str(getattr(values, "device", "cpu")) == "cpu"
+    if on_host:
+        return array("tensor", values.cpu().numpy())
+    if values.is_complex():
+        values = join(values.real, values.imag)
+    return values
+
+
+def join(first: Any, second: Any) -> Any:
+    """Put the columns of two arrays side by side."""
+    if hasattr(first, "detach"):
+        import torch
+
+        return torch.cat([first, second], dim=-1)
+    return np.concatenate([first, second], axis=-1)
+
+
+def wide(rows: Any) -> Any:
+    """Give rows in float64."""
+    return rows.double() if hasattr(rows, "detach") else rows.astype(np.float64, copy=False)
+
+
+def to(device: Any, values: Any) -> Any:
+    """Put an array on a device of torch; None means NumPy."""
+    if device is None:
+        return host(values)
+    import torch
+
+    if not hasattr(values, "detach"):
+        # memory-mapped files are read-only, which torch warns about
+        values = torch.from_numpy(values if values.flags.writeable else values.copy())
+    return values.to(device)
+
+
+def place(values: Any) -> str:
+    """Say where an array is."""
+    return str(values.device) if hasattr(values, "detach") else "cpu"
+
+
+def host(values: Any) -> Any:
+    """Give a NumPy array, copied from the device it is on."""
+    return values.cpu().numpy() if hasattr(values, "detach") else values

@@ -1,0 +1,398 @@
+"""Kernels for NVIDIA's GPUs: score a tile and count it in registers; settle what is left in float64.
+
+The plan of `_kernels.c`. Inner products run on tensor cores: each number as two of bfloat16,
+`x = h + l`, of which three products are added up, `h h + h l + l h`. Distances run on the ordinary
+cores, one dimension at a time. A candidate further from the target's score than the bound
+(`_torch.limits`) is counted; the others go to a list, and the next kernel scores them by definition:
+float64, folded by halves, no product fused into a sum, the bits of the CPU.
+
+Queries come sorted by how many targets they have, so that the rows of a tile need about as many
+comparisons. Each distinct query is scored once. Loops whose length is known only on the device are
+`while` loops, which Triton's interpreter (TRITON_INTERPRET=1, how this is tested without a GPU) can run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from evenrank.engine._bounds import FORMS, Form
+
+Tensor: TypeAlias = Any  # torch's; it is not there where types are checked
+
+# rows and columns of a tile, dimensions at a time, and how it is scheduled: measured on an H200
+TILES: dict[str, dict[str, int]] = {
+    "split": {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 3},
+    "plain": {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3},
+    "distance": {"ROWS": 32, "COLUMNS": 32, "DEPTH": 8, "num_warps": 1, "num_stages": 1},
+}
+SHARDS = 128  # parts of the list of undecided pairs
+PAIRS = 512  # numbers a warp folds at a time
+GROUP = 8  # tiles above each other that are worked on at the same time, and share columns
+
+
+# fmt: off
+@triton.jit
+def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
+          COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
+    # scores of rows of a against rows of b; for distances these are turned, a row per dimension, and
+    # have a second part, imaginary
+    acc = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    if FORM == 0:
+        k = tl.arange(0, DEPTH)
+        at = row.to(tl.int64)[:, None] * D + k[None, :]
+        bt = column.to(tl.int64)[None, :] * D + k[:, None]
+        for start in range(0, D, DEPTH):
+            if D % DEPTH == 0:
+                x = tl.load(a + at + start)
+                y = tl.load(b + bt + start)
+            else:
+                x = tl.load(a + at + start, mask=(start + k < D)[None, :], other=0.0)
+                y = tl.load(b + bt + start, mask=(start + k < D)[:, None], other=0.0)
+            acc = tl.dot(x, y, acc, input_precision="tf32")
+    else:
+        pa = a + row[:, None]
+        pb = b + column[None, :]
+        if FORM == 3:
+            ra = al + row[:, None]
+            rb = bl + column[None, :]
+        for start in range(0, D, DEPTH):
+            for j in tl.static_range(DEPTH):
+                if D % DEPTH == 0:
+                    u = tl.load(pa) - tl.load(pb)
+                else:
+                    u = tl.load(pa, mask=start + j < D, other=0.0)
+                    u -= tl.load(pb, mask=start + j < D, other=0.0)
+                if FORM == 1:
+                    acc -= tl.abs(u)
+                elif FORM == 2:
+                    acc -= u * u
+                else:
+                    if D % DEPTH == 0:
+                        v = tl.load(ra) - tl.load(rb)
+                    else:
+                        v = tl.load(ra, mask=start + j < D, other=0.0)
+                        v -= tl.load(rb, mask=start + j < D, other=0.0)
+                    s = u * u + v * v
+                    acc -= s * tl.rsqrt(tl.maximum(s, 1e-36))  # cheaper than a root, and 0 stays 0
+                    ra += n
+                    rb += m
+                pa += n  # step by step: 32 bits would not hold the distance from the start
+                pb += m
+    return acc
+
+
+@triton.jit
+def _split_tile(a, b, al, bl, row, column, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                DEPTH: tl.constexpr):
+    # the same for numbers split in two; the copy engine fetches tiles, and zeros beyond the edges
+    acc = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for start in range(0, D, DEPTH):
+        x = a.load([row, start])
+        y = b.load([column, start]).T
+        acc = tl.dot(al.load([row, start]), y, acc)
+        acc = tl.dot(x, bl.load([column, start]).T, acc)
+        acc = tl.dot(x, y, acc)
+    return acc
+
+
+@triton.jit
+def _count(a, b, al, bl, row_query, row_first, row_end, goal, low, high, slope, weight, better, equal,
+           listed, full, n, m, room, FORM: tl.constexpr, SPLIT: tl.constexpr, EXACT: tl.constexpr,
+           D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+           GROUP: tl.constexpr, SHARDS: tl.constexpr):
+    program = tl.program_id(0)
+    wide = GROUP * ((m + COLUMNS - 1) // COLUMNS)
+    start = program // wide * GROUP
+    size = tl.minimum((n + ROWS - 1) // ROWS - start, GROUP)
+    row = (start + program % wide % size) * ROWS
+    left = program % wide // size * COLUMNS
+    place = row + tl.arange(0, ROWS)
+    column = left + tl.arange(0, COLUMNS)
+    rows = place < n
+    columns = column < m
+    if SPLIT:
+        acc = _split_tile(a, b, al, bl, row, left, D, ROWS, COLUMNS, DEPTH)
+    else:
+        acc = _tile(a, b, al, bl, tl.where(rows, place, 0), tl.where(columns, column, 0), n, m,
+                    FORM, D, ROWS, COLUMNS, DEPTH)
+    acc = tl.where(columns[None, :], acc, -float("inf"))
+    target = tl.load(row_first + place, mask=rows, other=0)
+    end = tl.load(row_end + place, mask=rows, other=0)
+    most = tl.max(end - target, axis=0)
+    if EXACT:
+        more = tl.load(slope + tl.load(row_query + place, mask=rows, other=0), mask=rows, other=0.0)
+        if FORM == 0:
+            more = more * tl.max(tl.load(weight + column, mask=columns, other=0.0), axis=0)
+        shard = program % SHARDS  # the list is in parts, so that not everybody waits for one counter
+    while most > 0:
+        real = target < end
+        if EXACT:
+            top = tl.load(high + target, mask=real, other=0.0) + more
+            bottom = tl.load(low + target, mask=real, other=0.0) - more
+            sure = (more < 1e30) & (bottom > -float("inf"))  # otherwise float32 could overflow
+            top = tl.where(sure, top, float("inf"))
+            bottom = tl.where(sure, bottom, -float("inf"))
+            found = tl.sum((acc > top[:, None]).to(tl.int32), axis=1)
+            # undecided: neither above nor below, or NaN; their number and the sum of their columns
+            open_ = ((acc > top[:, None]) == (acc < bottom[:, None])) & columns[None, :]
+            packed = tl.sum(tl.where(open_, 65536 + column[None, :] - left, 0), axis=1)
+            count = tl.where(real, packed >> 16, 0)
+            if tl.max(count, axis=0) > 0:
+                counter = full + shard + tl.zeros((ROWS,), dtype=tl.int32)
+                spot = tl.atomic_add(counter, count, mask=count > 0, sem="relaxed")
+                # most rows have at most one, whose column is that sum
+                at = (shard.to(tl.int64) * room + spot) * 2
+                tl.store(listed + at, target, mask=(count == 1) & (spot < room))
+                tl.store(listed + at + 1, left + (packed & 65535), mask=(count == 1) & (spot < room))
+                remaining = tl.max(tl.where(count > 1, count, 0), axis=0)
+                last = tl.full((ROWS,), -1, dtype=tl.int32)
+                while remaining > 0:
+                    there = ((acc > top[:, None]) == (acc < bottom[:, None])) & columns[None, :]
+                    there = there & (column > last[:, None])
+                    last = tl.min(tl.where(there, column[None, :], 2147483647), axis=1)
+                    keep = (count > 1) & (last < 2147483647) & (spot < room)
+                    at = (shard.to(tl.int64) * room + spot) * 2
+                    tl.store(listed + at, target, mask=keep)
+                    tl.store(listed + at + 1, last, mask=keep)
+                    spot += 1
+                    remaining -= 1
+        else:
+            mine = tl.load(goal + target, mask=real, other=0.0)[:, None]
+            same = tl.sum((columns[None, :] & (acc == mine)).to(tl.int32), axis=1)
+            tl.atomic_add(equal + target, same, mask=real & (same > 0), sem="relaxed")
+            found = tl.sum((columns[None, :] & (acc > mine)).to(tl.int32), axis=1)
+        tl.atomic_add(better + target, found, mask=real & (found > 0), sem="relaxed")
+        target += 1
+        most -= 1
+
+
+@triton.jit
+def _listed(a, b, al, bl, block, starts, owner, value, out, n, m, FORM: tl.constexpr, D: tl.constexpr,
+            ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
+    # scores of listed pairs, with the very bits that the tiles of `_count` have
+    place = tl.load(block + tl.program_id(0)) * ROWS + tl.arange(0, ROWS)
+    entry = tl.load(starts + tl.program_id(0)) + tl.arange(0, COLUMNS)
+    columns = entry < tl.load(starts + tl.program_id(0) + 1)
+    column = tl.load(value + entry, mask=columns, other=0)
+    place = tl.where(place < n, place, 0)
+    acc = _tile(a, b, al, bl, place, column, n, m, FORM, D, ROWS, COLUMNS, DEPTH)
+    hit = tl.load(owner + entry, mask=columns, other=-1)[None, :] == place[:, None]
+    tl.store(out + entry, tl.sum(tl.where(hit, acc, 0.0), axis=0), mask=columns)
+
+
+@triton.jit
+def _plus(x, y):
+    return x + y
+
+
+@triton.jit
+def _exact(q, e, query, row, real, FORM: tl.constexpr, D: tl.constexpr, BATCH: tl.constexpr,
+           LOG: tl.constexpr):
+    # the definition; to be compiled without fusing
+    k = tl.arange(0, 1 << LOG)
+    mask = real[:, None] & (k < D)[None, :]
+    length = 2 * D if FORM == 3 else D
+    pq = q + query.to(tl.int64)[:, None] * length + k[None, :]
+    pe = e + row.to(tl.int64)[:, None] * length + k[None, :]
+    x = tl.load(pq, mask=mask, other=0.0)
+    y = tl.load(pe, mask=mask, other=0.0).to(tl.float64)
+    if FORM == 0:
+        x = x * y
+    elif FORM == 1:
+        x = tl.abs(x - y)
+    elif FORM == 2:
+        x = (x - y) * (x - y)
+    else:
+        u = x - y
+        v = tl.load(pq + D, mask=mask, other=0.0)
+        v -= tl.load(pe + D, mask=mask, other=0.0).to(tl.float64)
+        x = tl.sqrt(u * u + v * v)
+    for level in tl.static_range(LOG):
+        x = tl.reduce(tl.reshape(x, (BATCH, 2, 1 << (LOG - 1 - level))), 1, _plus)
+    x = tl.reshape(x, (BATCH,))
+    if FORM > 0:
+        x = -x
+    return x
+
+
+@triton.jit
+def _pairs(q, e, query, row, out, count, FORM: tl.constexpr, D: tl.constexpr, BATCH: tl.constexpr,
+           LOG: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BATCH
+    while at < count:
+        i = at + tl.arange(0, BATCH)
+        real = i < count
+        one, other = tl.load(query + i, mask=real, other=0), tl.load(row + i, mask=real, other=0)
+        x = _exact(q, e, one, other, real, FORM, D, BATCH, LOG)
+        tl.store(out + i, x, mask=real)
+        at += tl.num_programs(0) * BATCH
+
+
+@triton.jit
+def _settle(q, e, listed, full, room, query_of, goal, better, equal, lost, offset, FORM: tl.constexpr,
+            D: tl.constexpr, BATCH: tl.constexpr, LOG: tl.constexpr,
+            SHARDS: tl.constexpr):
+    shard = tl.program_id(0) % SHARDS
+    count = tl.minimum(tl.load(full + shard), room)
+    at = (tl.program_id(0) // SHARDS).to(tl.int64) * BATCH
+    while at < count:
+        i = at + tl.arange(0, BATCH)
+        real = i < count
+        i += shard.to(tl.int64) * room
+        target = tl.load(listed + 2 * i, mask=real, other=0)
+        row = tl.load(listed + 2 * i + 1, mask=real, other=0)
+        query = tl.load(query_of + target, mask=real, other=0)
+        x = _exact(q, e, query, row, real, FORM, D, BATCH, LOG)
+        mine = tl.load(goal + target, mask=real, other=0.0)
+        tl.atomic_add(better + target, 1, mask=real & (x > mine), sem="relaxed")
+        tl.atomic_add(equal + target, 1, mask=real & (x == mine), sem="relaxed")
+        pair = query.to(tl.int64) * (1 << 32) + row + offset + 1
+        nan = real & (x != x)
+        tl.atomic_max(lost + tl.zeros((BATCH,), dtype=tl.int32), pair, mask=nan, sem="relaxed")
+        at += tl.num_programs(0) // SHARDS * BATCH
+
+
+@triton.jit
+def _lists(scores, start, query_of, goal, better, equal, BLOCK: tl.constexpr):
+    target = tl.program_id(0).to(tl.int64)
+    query = tl.load(query_of + target)
+    mine = tl.load(goal + target)
+    at = tl.load(start + query)
+    end = tl.load(start + query + 1)
+    over = tl.zeros((BLOCK,), dtype=tl.int32)
+    same = tl.zeros((BLOCK,), dtype=tl.int32)
+    while at < end:
+        i = at + tl.arange(0, BLOCK)
+        x = tl.load(scores + i, mask=i < end, other=0.0)
+        over += ((i < end) & (x > mine)).to(tl.int32)
+        same += ((i < end) & (x == mine)).to(tl.int32)
+        at += BLOCK
+    tl.store(better + target, tl.sum(over, axis=0))
+    tl.store(equal + target, tl.sum(same, axis=0))
+# fmt: on
+
+
+# Launching ----------------------------------------------------------------------------------------
+
+
+class Operand:
+    """Rows as tiles read them: split in two for tensor cores, or turned for distances."""
+
+    def __init__(self, form: Form, rows: Tensor, exact: bool) -> None:
+        """Convert rows of float32 or float64."""
+        self.kind = "distance" if form != "dot" else "split" if exact else "plain"
+        if self.kind == "split":
+            if rows.shape[1] % 8:  # the copy engine wants whole units of 16 bytes
+                rows = torch.nn.functional.pad(rows, (0, -rows.shape[1] % 8))
+            self.high = rows.to(torch.bfloat16)
+            self.low = (rows - self.high.to(rows.dtype)).to(torch.bfloat16)
+            if not rows.is_cuda:  # the interpreter multiplies no bfloat16; the values are the same
+                self.high, self.low = self.high.float(), self.low.float()
+        else:
+            rows = rows.to(torch.float32)
+            self.high = self.low = rows if form == "dot" else rows.T.contiguous()
+            if form == "modulus":
+                self.high, self.low = self.high.chunk(2)
+
+    def parts(self, rows: int) -> tuple[Any, Any]:
+        """Give both parts as the kernels take them, in tiles of some rows."""
+        if self.kind != "split":
+            return self.high, self.low
+        block = [rows, TILES["split"]["DEPTH"]]
+        return TensorDescriptor.from_tensor(self.high, block), TensorDescriptor.from_tensor(
+            self.low, block
+        )
+
+
+def count(
+    form: Form,
+    queries: Operand,
+    rows: Operand,
+    index: Any,
+    goal: Tensor,
+    limits: tuple[Tensor, ...],
+    counts: tuple[Tensor, Tensor],
+    listed: Tensor,
+    full: Tensor,
+    size: int,
+    d: int,
+) -> None:
+    """Count `size` rows for all targets; the undecided go to the list, as far as there is room.
+
+    Without limits, plain scores are compared with the plain scores of the targets.
+    """
+    n, tile = len(index.row_query), TILES[queries.kind]
+    programs = triton.cdiv(n, tile["ROWS"]) * triton.cdiv(size, tile["COLUMNS"])
+    (a, al), (b, bl) = queries.parts(tile["ROWS"]), rows.parts(tile["COLUMNS"])
+    _count[(programs,)](
+        a, b, al, bl, index.row_query, index.row_first, index.row_end, goal, *(limits or (goal,) * 4),
+        *counts, listed, full, n, size, len(listed) // 2 // SHARDS,
+        FORM=FORMS.index(form), SPLIT=queries.kind == "split", EXACT=bool(limits), D=d, GROUP=GROUP,
+        SHARDS=SHARDS, **tile,
+    )  # fmt: skip
+
+
+def settle(
+    form: Form,
+    vectors: Tensor,
+    rows: Tensor,
+    index: Any,
+    goal: Tensor,
+    counts: tuple[Tensor, Tensor],
+    listed: Tensor,
+    full: Tensor,
+    lost: Tensor,
+    offset: int,
+    d: int,
+) -> None:
+    """Score the undecided pairs by definition, and count them."""
+    _settle[(_programs(vectors),)](
+        vectors, rows, listed, full, len(listed) // 2 // SHARDS, index.query_of, goal, *counts, lost,
+        offset, SHARDS=SHARDS, **_exactly(form, d),
+    )  # fmt: skip
+
+
+def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor) -> Tensor:
+    """Score single pairs, by definition."""
+    d = vectors.shape[1] // (2 if form == "modulus" else 1)
+    out = torch.empty(len(query), dtype=torch.float64, device=vectors.device)
+    _pairs[(_programs(vectors),)](vectors, table, query, row, out, len(query), **_exactly(form, d))
+    return out
+
+
+def _exactly(form: Form, d: int) -> dict[str, Any]:
+    log = (d - 1).bit_length()
+    # a warp folds in its own registers; several would have to talk
+    shape = {"FORM": FORMS.index(form), "D": d, "BATCH": max(1, PAIRS >> log), "LOG": log}
+    return {**shape, "num_warps": 1, "enable_fp_fusion": False}
+
+
+def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, size: int, d: int) -> Tensor:
+    """Score listed pairs with the bits of the tiles."""
+    tile = TILES[queries.kind]
+    block, starts, owner, value, entry = lists.in_blocks(tile["ROWS"], tile["COLUMNS"])
+    out = torch.empty(len(value), dtype=torch.float32, device=value.device)
+    _listed[(max(1, len(block)),)](
+        queries.high, rows.high, queries.low, rows.low, block, starts, owner, value, out, n, size,
+        FORM=FORMS.index(form), D=d, **tile,
+    )  # fmt: skip
+    return torch.empty_like(out).index_copy_(0, entry, out)
+
+
+def count_lists(scores: Tensor, start: Tensor, query_of: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+    """Count in lists of scores, one per query, what is better than and equal to each target's."""
+    better, equal = (torch.empty(len(goal), dtype=torch.int32, device=goal.device) for _ in "be")
+    _lists[(len(goal),)](scores, start, query_of, goal, better, equal, BLOCK=128, num_warps=1)
+    return better, equal
+
+
+def _programs(tensor: Tensor) -> int:
+    """Programs that fill the device several times over, each taking many pairs."""
+    if not tensor.is_cuda:
+        return SHARDS
+    return SHARDS * int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)

@@ -1,0 +1,188 @@
+"""Ranking with torch, and with Triton's kernels (interpreted where there is no GPU): the CPU's bits."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import evenrank as er
+
+torch = pytest.importorskip("torch", reason="torch is not installed (make peers installs it)")
+
+from evenrank.engine import _torch  # noqa: E402  # needs torch
+
+FORMS = ("dot", "l1", "l2", "modulus")
+DEVICES = ["torch:cpu"] + (["cuda", "torch:cuda"] if torch.cuda.is_available() else [])
+
+
+def columns(ranks):
+    return np.stack([ranks.better, ranks.equal, ranks.candidates]).tolist()
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def models(graph, d):
+    """Every named model, with rows that tie exactly and nearly."""
+    entities, relations = len(graph.entities), len(graph.relations)
+    rows = numbers(entities, 2 * d)
+    rows[1], rows[5] = rows[2], np.nextafter(rows[7], np.float32(9))
+    half, other = rows[:, :d].copy(), numbers(entities, d, seed=1)
+    single, double, twice = (numbers(relations, w, seed=2) for w in (d, 2 * d, d))
+    both = numbers(2 * relations, d, seed=3)
+    return [
+        er.models.DistMult(half, single),
+        er.models.DistMult(half, both, inverse="stacked"),
+        er.models.ComplEx(rows, double),
+        er.models.TransE(half, single),
+        er.models.TransE(half, both, p=2, inverse="interleaved"),
+        er.models.RotatE(rows, single),
+        er.models.RotatE(rows, single, p=2),
+        er.models.CP(half, other, single),
+        er.models.SimplE(half, other, single, twice),
+        er.models.TuckER(half, single, numbers(d, d, d, seed=4)),
+        er.models.RESCAL(half, numbers(relations, d, d, seed=5)),
+    ]
+
+
+GRAPH = er.load("nations")
+TASKS = {
+    "filtered": GRAPH.task(),
+    "raw": GRAPH.task(filter=None),
+    "sampled": GRAPH.task(candidates=5),
+    "typed": GRAPH.task(candidates="typed", outside="add"),
+    "relations": GRAPH.task(sides="relation", filter=None),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("d", [1, 7, 33])
+def test_devices_have_the_bits_of_the_cpu(device, d):
+    for model in models(GRAPH, d):
+        for name, task in TASKS.items():
+            want, got = er.rank(model, task), er.rank(model, task, device=device)
+            assert columns(got) == columns(want), (model.name, name)
+            assert got.keys["head"].tolist() == want.keys["head"].tolist()
+            assert got.work.kernels.startswith(("torch", "triton")) or name == "relations"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30, 1e-42, 1e-150, 1e150])
+def test_hostile_scales(device, form, scale):
+    """Overflow, underflow and mixed scales: what float32 cannot decide, float64 does."""
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((40, 6)) * scale
+    table[::5] *= 1e-8
+    table[3] = table[4]
+    kind = np.float64 if abs(np.log10(scale)) > 37 else np.float32
+    vectors = np.concatenate([table[:5] * (1 + 1e-12), rng.standard_normal((5, 6)) / max(scale, 1e-100)])
+    model = er.Factored(form, table.astype(kind), lambda queries: vectors[queries[:, 0]])
+    task = er.Task.of(np.repeat(np.arange(10), 4), rng.integers(0, 40, 40), size=40)
+    assert columns(er.rank(model, task, device=device)) == columns(er.rank(model, task, device="cpu"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tables_stream_through_small_devices(device, monkeypatch):
+    """A table that does not fit comes block by block; half precision stays half until it is there."""
+    monkeypatch.setattr(_torch.Device, "free", lambda self: 200_000)
+    table = numbers(5_000, 16).astype(np.float16)
+    model = er.Factored("dot", table, lambda queries: table[queries[:, 0]].astype(np.float64))
+    source = _torch.Source(model, _torch.Device(device))
+    assert source.resident is None
+    assert len(list(source.blocks())) > 10
+    task = er.Task.of(np.arange(300) % 90, np.arange(300) * 13, size=5_000, known=([[0], [1]], [17, 18]))
+    assert columns(er.rank(model, task, device=device)) == columns(er.rank(model, task, device="cpu"))
+
+
+def test_models_of_tensors_are_not_copied():
+    """Parameters of a module are used where they are."""
+    weight = torch.nn.Embedding(14, 8).weight
+    model = er.models.DistMult(weight, torch.nn.Embedding(55, 8).weight)
+    assert np.shares_memory(model.entity, weight.detach().numpy())
+    assert er.rank(model, TASKS["filtered"]).work.kernels != "torch, cpu"
+    assert columns(er.rank(model, TASKS["filtered"], device="torch:cpu")) == columns(
+        er.rank(model, TASKS["filtered"])
+    )
+    half = er.models.DistMult(weight.half(), torch.ones(55, 8, dtype=torch.bfloat16))
+    assert columns(er.rank(half, TASKS["raw"], device="torch:cpu")) == columns(
+        er.rank(half, TASKS["raw"])
+    )
+
+
+def test_an_index_is_made_once():
+    task = GRAPH.task("valid")
+    model = models(GRAPH, 3)[0]
+    er.rank(model, task, device="torch:cpu")
+    first = _torch.indexed(task.parts[0], torch.device("cpu"), 0, len(task.parts[0].queries))
+    er.rank(model, task, device="torch:cpu")
+    assert _torch.indexed(task.parts[0], torch.device("cpu"), 0, len(task.parts[0].queries)) is first
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_bad_scores_and_devices(device):
+    broken = er.models.DistMult(np.full((14, 2), np.nan), np.ones((55, 2)))
+    with pytest.raises(
+        er.InputError, match="a score is not a number; got NaN for query .* and candidate"
+    ):
+        er.rank(broken, TASKS["filtered"], device=device)
+    with pytest.raises(er.InputError, match="query vectors have the wrong shape"):
+        bad = er.Factored("dot", np.ones((14, 2)), lambda queries: np.ones((len(queries), 3)))
+        er.rank(bad, TASKS["filtered"], device=device)
+    with pytest.raises(er.InputError, match="this device cannot be used; got nowhere"):
+        er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="nowhere")
+    assert len(er.rank(models(GRAPH, 2)[0], TASKS["raw"], device="auto")) == 402
+
+
+def test_one_bad_score_is_named(monkeypatch):
+    table = numbers(14, 3)
+    table[9] = np.nan
+    model = er.Factored("l1", table, lambda queries: np.zeros((len(queries), 3)))
+    task = er.Task.of([[4], [4]], targets=[1, 2], size=14)
+    with pytest.raises(er.InputError, match=r"NaN for query \[4\] and candidate 9"):
+        er.rank(model, task, device="torch:cpu")
+
+
+INTERPRETED = """
+import numpy as np, torch
+import evenrank as er
+from evenrank.engine import _torch, _triton
+import evenrank.engine
+from test_device import GRAPH, TASKS, columns, models
+_triton.TILES = {k: {**v, "ROWS": 32, "COLUMNS": 32, "DEPTH": min(v["DEPTH"], 16)} for k, v in _triton.TILES.items()}
+_torch.TARGETS = 2
+interpreted = _torch.Device("cpu")
+assert interpreted.kernels is _triton
+chosen = er.engine._device
+er.engine._device = lambda device, scorer: interpreted if device == "interpreted" else chosen(device, scorer)
+task, listed = TASKS["filtered"], TASKS["typed"]
+for model in models(GRAPH, 5)[1:7]:
+    assert columns(er.rank(model, task, device="interpreted")) == columns(er.rank(model, task)), model.name
+    plain = er.rank(model, task, device="interpreted", exact=False)
+    assert (np.abs(plain.better - er.rank(model, task).better) <= 1).all(), model.name
+model = models(GRAPH, 3)[0]
+assert columns(er.rank(model, listed, device="interpreted")) == columns(er.rank(model, listed))
+huge = er.Factored("dot", np.array([[1e-30], [2e-30], [3e37]], np.float32), lambda q: np.full((len(q), 1), 1e40))
+some = er.Task.of([[0], [0], [0]], targets=[0, 1, 2], size=3)
+assert columns(er.rank(huge, some, device="interpreted")) == columns(er.rank(huge, some))
+print("same bits")
+"""
+
+
+@pytest.mark.skipif(
+    find_spec("triton") is None, reason="triton is not installed (make peers installs it)"
+)
+def test_triton_kernels_interpreted():
+    """The kernels themselves, run by Triton's interpreter on the CPU."""
+    run = subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.path.dirname(__file__)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert run.stdout.strip() == "same bits", run.stderr[-2000:]

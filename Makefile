@@ -24,9 +24,9 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
 
-# the libraries evenrank is compared with: large, so they are not part of `make test`
+# against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
 peers: .venv/.peers
-	$(BIN)/python -m pytest -q tests/test_peers.py
+	$(BIN)/python -m pytest -q tests/test_peers.py tests/test_device.py
 
 # the tests again, against the built wheel in a venv of its own, away from the sources
 wheel: .venv/.dev

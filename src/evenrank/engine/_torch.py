@@ -168,8 +168,8 @@ def limits(
     numbers split in two, `x = h + l + r` with `|r| <= 2^-18 |x|`, of which `l l` is left out: `3 2^-18`
     of `|q| |e|`. Tensor cores multiply exactly, align 16 products and the sum so far to the largest of
     them and cut off what lies more than two bits below its last place (Fasi et al. 2021, "Numerical
-    behavior of NVIDIA tensor cores"): at most `17 2^-25` of it, and `2^-23` for the result, together less than
-    `2^-20.5`, for each 16 of the `3 d` products.
+    behavior of NVIDIA tensor cores"): at most `17 2^-25` of it, and `2^-23` for the result, together
+    less than `2^-20.5`, for each 16 of the `3 d` products.
     """
     if form == "dot":
         relative = (3.1 * 2.0**-18 + 3 * -(-d // 16) * 2.0**-20.5) * SLACK

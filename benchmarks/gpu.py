@@ -50,9 +50,9 @@ from rank import QUICK_TRIPLES, PyKEEN, drawn_model, folder, load, verdict
 Tensor = torch.Tensor
 COLUMNS = ("better", "equal", "candidates")
 BATCHES = (256, 1024, None)  # of PyKEEN; None: its own choice
-PEER_S = 100.0  # that PyKEEN may take in all
+PEER_S = 80.0  # that PyKEEN may take in all
 MOST_FUSED, LEAST_RATE, MOST_PROJECTED_S = 2.0, 250.0, 15.0
-MOST_MAKING_S = 40.0  # that a large table on the host, or one pass over it, may take
+MOST_MAKING_S = 30.0  # that a large table on the host, or one pass over it, may take
 TEST_QUERIES = 1_200_000  # of ogbl-wikikg2, both sides
 WIDE = {"COLUMNS": 256, "num_warps": 8}  # tiles to try in bfloat16, the plain one's own besides
 BF16_TILES = (

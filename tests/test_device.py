@@ -1,9 +1,11 @@
 """Ranking with torch, and with Triton's kernels (interpreted where there is no GPU): the CPU's bits."""
 
 import os
+import runpy
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,6 +147,15 @@ def test_one_bad_score_is_named(monkeypatch):
     task = er.Task.of([[4], [4]], targets=[1, 2], size=14)
     with pytest.raises(er.InputError, match=r"NaN for query \[4\] and candidate 9"):
         er.rank(model, task, device="torch:cpu")
+
+
+def test_ranking_while_training(capsys):
+    """The example trains, and ranks the parameters where they are."""
+    example = Path(__file__).parents[1] / "examples" / "rank_while_training.py"
+    runpy.run_path(str(example))["main"]("nations", 3)
+    values = [float(line.split("MRR ")[1][:6]) for line in capsys.readouterr().out.splitlines()]
+    assert len(values) == 3
+    assert values[-1] > values[0] > 0.3
 
 
 INTERPRETED = """

@@ -66,10 +66,16 @@ class Bounds(NamedTuple):
 
 
 def norms(rows: NDArray[Any]) -> Floats:
-    """Give Euclidean norms, also of rows whose squares would underflow."""
-    largest = np.abs(rows).max(axis=1, initial=0)
-    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-    return np.asarray(scale * np.sqrt(np.square(rows / scale[:, None]).sum(axis=1)), dtype=np.float64)
+    """Give Euclidean norms, also of rows whose squares overflow or underflow."""
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    result = np.sqrt(squares)
+    rough = ~((squares > 1e-280) & (squares < 1e280))
+    if rough.any():
+        some = rows[rough].astype(np.float64)
+        largest = np.abs(some).max(axis=1, initial=0)
+        scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+        result[rough] = scale * np.sqrt(np.square(some / scale[:, None]).sum(axis=1))
+    return np.asarray(result)
 
 
 def bounds(
@@ -83,7 +89,9 @@ def bounds(
     with np.errstate(over="ignore", invalid="ignore"):
         if form == "dot":
             # beyond HUGE a vector could overflow as it is rounded
-            size, weight = (np.where(norms(x) < HUGE, norms(x), np.inf) for x in (queries, rows))
+            size, weight = (
+                np.where(size < HUGE, size, np.inf) for size in (norms(queries), norms(rows))
+            )
             slope = (additions + 3) * unit * size + TINY * root_d
             beside = (TINY * (root_d * size + 2 * d))[query_of] * SLACK
             return Bounds(score - beside, score + beside, slope, weight)

@@ -379,6 +379,7 @@ def rank_command(
     form = _format(as_json, as_csv, as_markdown, as_latex)
     if out is not None:
         _check_writable(out)
+    wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
     scorer = models.load(model)
     graph = load(data, unseen=unseen)
     splits: list[str] | Literal["all"] | None = filter_.split(",")
@@ -398,10 +399,10 @@ def rank_command(
     ranks = rank(
         scorer, task, device=device, memory=memory, threads=threads, exact=exact, progress=not quiet
     )
-    source = ranks.by(*by.split(",")) if by else ranks
-    _show(source.evaluate(*(metric or ()), ties=ties, average=average), form)
     if out is not None:
         ranks.save(out)
+    source = ranks.by(*by.split(",")) if by else ranks
+    _show(source.evaluate(*wanted, ties=ties, average=average), form)
     if not quiet and ranks.work is not None:
         work = ranks.work
         typer.echo(

@@ -137,39 +137,39 @@ class Model:
             if found is None:
                 return None
             table, vectors = found
-            return Factored(self.form, self._plain_rows(table), self._checked(0, 2, vectors))
+            return self._factored(self._plain_rows(table), 0, 2, vectors)
         if side == "tail":
-            return Factored(
-                self.form, self._table("tail"), self._checked(0, 1, self._tail, inverse=False)
-            )
+            return self._factored(self._table("tail"), 0, 1, self._tail)
         if side == "head" and self.inverse:
-            return Factored(
-                self.form, self._table("tail"), self._checked(2, 1, self._tail, inverse=True)
-            )
+            return self._factored(self._table("tail"), 2, 1, self._tail, inverse=True)
         if side == "head":
-            return Factored(
-                self.form, self._table("head"), self._checked(2, 1, self._head, inverse=False)
-            )
+            return self._factored(self._table("head"), 2, 1, self._head)
         return None
 
-    def _checked(
-        self, first: int, second: int, vectors: Callable[[Ints, Ints], Array], inverse: bool = False
-    ) -> Callable[[Ints], Array]:
+    def _factored(
+        self,
+        table: Array,
+        first: int,
+        second: int,
+        vectors: Callable[[Ints, Ints], Array],
+        inverse: bool = False,
+    ) -> Factored:
         """Take two columns of queries, check that the model knows them, and give their vectors."""
 
-        def queries(batch: Ints) -> Array:
+        def check(batch: Ints) -> None:
             if batch.shape[1] != 3:
                 raise InputError(
                     "a model needs queries of three columns: head, relation, tail",
                     got=f"{batch.shape[1]} columns",
                 )
-            if isinstance(batch, np.ndarray):  # what is on a device was checked before it went there
-                self._know(batch, first, second)
+            self._know(batch, first, second)
+
+        def queries(batch: Array) -> Array:
             a, b = batch[:, first], batch[:, second]
             with np.errstate(all="ignore"):
                 return vectors(a, self._rows(b, inverse=inverse) if second == 1 else b)
 
-        return queries
+        return Factored(self.form, table, queries, check)
 
     def _know(self, batch: Ints, *columns: int) -> None:
         for column in columns:
@@ -185,6 +185,8 @@ class Model:
 
     def score(self, queries: Ints, candidates: Candidates) -> Floats:
         """Score queries against candidates in float64, whatever the hole is (see `evenrank.task`)."""
+        if self.device != "cpu":
+            return self.on(None).score(queries, candidates)
         hole = np.flatnonzero(queries[0] == HOLE).tolist()
         side = ("head", "relation", "tail")[hole[0]] if len(hole) == 1 else None
         factored = self.factored(side) if side else None
@@ -205,6 +207,8 @@ class Model:
 
     def triples(self, h: ArrayLike, r: ArrayLike, t: ArrayLike) -> Floats:
         """Score triples, in float64, by definition."""
+        if self.device != "cpu":
+            return self.on(None).triples(h, r, t)
         rows = np.stack([np.asarray(column, dtype=np.int64) for column in (h, r, t)], axis=1)
         self._know(rows, 0, 1, 2)
         table = self._table("tail")
@@ -643,7 +647,7 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
     """Write a model as safetensors, whole or not at all; `graph` says how its rows are numbered."""
     from safetensors.numpy import save as serialise
 
-    arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in _present(model)}
+    arrays = {name: np.ascontiguousarray(host(getattr(model, name))) for name in _present(model)}
     options = {
         field.name: getattr(model, field.name)
         for field in fields(model)  # type: ignore[arg-type]  # every subclass is a dataclass

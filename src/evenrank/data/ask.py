@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -52,8 +53,9 @@ def ask(
         "data": graph.name,
         "content": graph.hash,
         "split": split,
+        "sides": ", ".join(asked),
         "filter": ", ".join(filters) or "none",
-        "candidates": words,
+        "candidates": words if given is None or outside == "refuse" else f"{words}, targets added",
         "unseen": graph.unseen,
     }
     task = Task(tuple(part for one in parts for part in one.parts), protocol, graph.vocabulary)
@@ -135,14 +137,27 @@ def _given(graph: Graph, candidates: Candidates) -> tuple[Given | None, str]:
                 got=repr(candidates),
                 allowed="all, typed, a number to sample, a type_constrain.txt, or lists per side",
             )
-        return read_types(graph, path), f"typed, from {path.name}"
+        typed = read_types(graph, path)
+        return typed, f"typed, from {path.name} [{_digest(typed)}]"
     if not isinstance(candidates, Mapping):
         raise InputError(
             "candidates must be given per side",
             got=type(candidates).__name__,
             allowed="{'tail': ..., 'head': ...}",
         )
-    return candidates, "given"
+    return candidates, f"given [{_digest(candidates)}]"
+
+
+def _digest(given: Given) -> str:
+    """Tell lists of candidates apart, in eight characters."""
+    digest = sha256()
+    for side in sorted(given):
+        lists = given[side]
+        items = lists.items() if isinstance(lists, Mapping) else enumerate(lists)
+        digest.update(side.encode())
+        for name, ids in sorted(items, key=lambda item: int(item[0])):
+            digest.update(f"{name}:{np.asarray(ids).tolist()}".encode())
+    return digest.hexdigest()[:8]
 
 
 def _lists(

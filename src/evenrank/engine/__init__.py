@@ -95,7 +95,10 @@ def rank(
     _check_vocabulary(scorer, task)
     start = time.perf_counter()
     where = _device(device, scorer)
-    if hasattr(scorer, "on"):
+    if where is not None and any(_factored(scorer, part) is None for part in task.parts):
+        where = None  # scorers that do not factor compute where they like, and are counted here
+    # (a table too large for the device stays on the host, and streams)
+    if hasattr(scorer, "on") and (where is None or where.has_room(scorer)):
         scorer = scorer.on(where.device if where else None)
     plan = [(part, _factored(scorer, part)) for part in task.parts]
     with Runner(
@@ -112,7 +115,10 @@ def rank(
         for part, (better, equal, _) in zip(task.parts, counted, strict=True)
     ]
     keys = _joined(task.parts)
-    kinds = {"as given" if factored is None else PRECISION[exact] for _, factored in plan}
+    kinds = {
+        "as given" if factored is None else PRECISION[exact or _certified(where, part)]
+        for part, factored in plan
+    }
     ranks = Ranks(
         *(np.concatenate([column[i] for column in columns]) for i in range(3)),
         protocol={
@@ -171,6 +177,11 @@ def _device(device: Any, scorer: Any) -> Device | None:
     if text == "auto":
         return Device("cuda") if cuda_is_there() else None
     return Device(text)
+
+
+def _certified(where: Device | None, part: Part) -> bool:
+    """Say whether a device certifies anyway: torch alone does, and lists are scored by definition."""
+    return where is not None and (where.kernels is None or part.lists is not None)
 
 
 def _joined(parts: tuple[Part, ...]) -> dict[str, Any]:

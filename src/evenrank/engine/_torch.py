@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any, TypeAlias
+from contextlib import nullcontext
+from itertools import pairwise, zip_longest
+from typing import Any, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,6 +28,7 @@ from evenrank.task import Lists, Part
 Tensor: TypeAlias = Any  # torch's; it is not there where types are checked
 TARGETS = 8  # of a query that are compared in one row of a tile; more take more rows
 ROOM = 1 << 25  # undecided pairs that fit the list, of one block of queries and one of rows
+STAGED = 1 << 29  # bytes of a table that are copied at a time
 LISTED = 1 << 25  # pairs of listed candidates scored at a time
 CELLS = 1 << 24  # numbers held at once by torch alone
 
@@ -68,9 +70,25 @@ class Device:
 
     def free(self) -> int:
         """Bytes that may be used at once."""
-        if self.device.type == "cuda":
-            return int(torch.cuda.mem_get_info(self.device)[0])
-        return 1 << 30
+        if self.device.type != "cuda":
+            return 1 << 30
+        kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(torch.cuda.mem_get_info(self.device)[0] + kept)
+
+    def has_room(self, model: Any) -> bool:
+        """Say whether a model's arrays, and what is made of them, fit."""
+        arrays = (getattr(model, name) for name in getattr(model, "ARRAYS", ()))
+        return bool(4 * sum(array.nbytes for array in arrays if array is not None) < self.free())
+
+    def __enter__(self) -> Self:
+        """Make this the device that kernels are launched on."""
+        self._context = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        """Go back to the device before."""
+        self._context.__exit__(*why)
 
 
 class Index:
@@ -82,7 +100,8 @@ class Index:
         def there(values: NDArray[Any], kind: torch.dtype = torch.int32) -> Tensor:
             return torch.as_tensor(np.ascontiguousarray(values)).to(device, kind)
 
-        self.part, self.start, self.stop, self.device = part, start, stop, device
+        # (without the part itself, which must be free to go when nobody else needs it)
+        self.start, self.stop = start, stop
         first = part.first[start : stop + 1]
         self.where = slice(int(first[0]), int(first[-1]))
         self.queries = there(part.queries[start:stop], torch.int64)
@@ -166,13 +185,13 @@ def limits(
 
     Distances are summed one dimension after the other: `a = d` additions. Inner products are of
     numbers split in two, `x = h + l + r` with `|r| <= 2^-18 |x|`, of which `l l` is left out: `3 2^-18`
-    of `|q| |e|`. Tensor cores multiply exactly, align 16 products and the sum so far to the largest of
-    them and cut off what lies more than two bits below its last place (Fasi et al. 2021, "Numerical
-    behavior of NVIDIA tensor cores"): at most `17 2^-25` of it, and `2^-23` for the result, together
-    less than `2^-20.5`, for each 16 of the `3 d` products.
+    of `|q| |e|`. Tensor cores multiply exactly, align 8 or 16 products and the sum so far to the largest
+    of them and cut off what lies more than two bits below its last place (Fasi et al. 2021, "Numerical
+    behavior of NVIDIA tensor cores"): at most `9 2^-25` or `17 2^-25` of it, and `2^-23` for the result,
+    together less than `2^-20.3` for each 16 of the `3 d` products.
     """
     if form == "dot":
-        relative = (3.1 * 2.0**-18 + 3 * -(-d // 16) * 2.0**-20.5) * SLACK
+        relative = (3.1 * 2.0**-18 + 3 * -(-d // 16) * 2.0**-20.3) * SLACK
         size, weight = (_huge(_norms(x), HUGE) for x in (queries, rows))
         slope = (relative * size + 2 * TINY * d**0.5) * SLACK
         beside = 2 * TINY * (d**0.5 * size + 2 * d)[query_of]
@@ -266,44 +285,71 @@ class Source:
         rows = self.factored.table[distinct.cpu().numpy()]
         return self._converted(torch.as_tensor(rows).to(self.device)), place.int()
 
-    def blocks(self) -> Iterator[tuple[int, Tensor]]:
+    def blocks(self, queries: int) -> Iterator[tuple[int, Tensor]]:
         """Give the table block by block; from the host, one is copied while the last one is used."""
+        # so that some pairs in five hundred may be undecided and still fit the list
+        step = min(self.step, max(4096, 500 * ROOM // max(1, queries)))
         if self.resident is not None:
-            for start in range(0, self.size, self.step):
-                yield start, self.resident[start : start + self.step]
+            for start in range(0, self.size, step):
+                yield start, self.resident[start : start + step]
             return
-        step = max(1, self.step // 2)  # two at a time
-        ahead: tuple[int, Tensor] | None = None
-        for start in range(0, self.size, step):
-            following = start, self._copied(start, start + step)
-            if ahead is not None:
-                yield ahead[0], self._arrived(ahead[1])
-            ahead = following
-        if ahead is not None:
-            yield ahead[0], self._arrived(ahead[1])
-
-    def _copied(self, start: int, stop: int) -> Tensor:
-        host = torch.as_tensor(_writeable(np.asarray(self.factored.table[start:stop])))
-        if self.device.type != "cuda":
-            return host.to(self.device)
-        with torch.cuda.stream(self._stream):
-            return host.pin_memory().to(self.device, non_blocking=True)
-
-    def _arrived(self, block: Tensor) -> Tensor:
-        if self.device.type == "cuda":
-            current = torch.cuda.current_stream(self.device)
-            current.wait_stream(self._stream)
-            block.record_stream(current)
-        return self._converted(block)
-
-    @property
-    def _stream(self) -> torch.cuda.Stream:
-        if not hasattr(self, "_side"):
-            self._side = torch.cuda.Stream(self.device)
-        return self._side
+        step = max(
+            1, min(step // 3, STAGED // (self.factored.table.itemsize * self.factored.table.shape[1]))
+        )
+        starts = range(0, self.size, step)
+        copier = _Copier(self.factored.table, step, self.device)
+        following = copier.copy(starts[0])
+        for start, after in zip_longest(starts, starts[1:]):
+            coming = following
+            if after is not None:
+                following = copier.copy(after)
+            yield start, self._converted(copier.arrived(*coming))
+            copier.used()
 
     def _converted(self, rows: Tensor) -> Tensor:
         return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+
+
+class _Copier:
+    """Copies blocks of a host table to a device, two in flight: one is used while the next one comes."""
+
+    def __init__(self, table: NDArray[Any], step: int, device: torch.device) -> None:
+        self.table, self.step, self.device, self.turn = table, step, device, 0
+        if device.type == "cuda":
+            kind = torch.as_tensor(np.empty(0, table.dtype)).dtype
+            # page-locked, so that the device fetches while the host goes on; made once, as that is slow
+            self.staging = [
+                torch.empty((step, table.shape[1]), dtype=kind, pin_memory=True) for _ in "12"
+            ]
+            self.stream = torch.cuda.Stream(device)
+            self.copied: list[Any] = [None, None]
+            self.done: list[Any] = []
+
+    def copy(self, start: int) -> tuple[Tensor, Any]:
+        host = torch.as_tensor(_writeable(np.asarray(self.table[start : start + self.step])))
+        if self.device.type != "cuda":
+            return host.to(self.device), None
+        turn, self.turn = self.turn, 1 - self.turn
+        if self.copied[turn] is not None:
+            self.copied[turn].synchronize()  # the staging buffer is free again
+        if len(self.done) > 1:
+            self.done[-2].synchronize()  # and so is the device's memory
+        staged = self.staging[turn][: len(host)].copy_(host)
+        with torch.cuda.stream(self.stream):
+            block = staged.to(self.device, non_blocking=True)
+            self.copied[turn] = self.stream.record_event()
+        return block, self.copied[turn]
+
+    def arrived(self, block: Tensor, copied: Any) -> Tensor:
+        if copied is not None:
+            current = torch.cuda.current_stream(self.device)
+            current.wait_event(copied)
+            block.record_stream(current)
+        return block
+
+    def used(self) -> None:
+        if self.device.type == "cuda":
+            self.done.append(torch.cuda.current_stream(self.device).record_event())
 
 
 def _writeable(array: NDArray[Any]) -> NDArray[Any]:
@@ -321,6 +367,8 @@ class Count:
         self.source, self.device, self.part, self.exact = source, device, part, exact
         self.start, self.stop, self.kernels = start, stop, device.kernels
         self.index = indexed(part, device.device, start, stop)
+        if source.factored.check is not None:
+            source.factored.check(self.index.host_queries)
         self.vectors = source.vectors(self.index)
         expected = (len(self.index), source.factored.table.shape[1])
         if self.vectors.shape != expected:
@@ -337,6 +385,7 @@ class Count:
             self._count_tiles()
         else:
             self._count_dense()
+        del self.vectors  # room for what is launched next
 
     def _zeros(self, size: int, kind: torch.dtype = torch.int32) -> Tensor:
         return torch.zeros(size, dtype=kind, device=self.device.device)
@@ -374,8 +423,9 @@ class Count:
         if self.exact:
             goal, known = self._goal(), self._pairs(index.known.owner, index.known.value)
             listed = torch.empty(2 * ROOM, dtype=torch.int32, device=self.device.device)
-            for start, rows in source.blocks():
-                operand, full = kernels.Operand(form, rows, True), self._zeros(kernels.SHARDS)
+            for start, rows in source.blocks(len(index.row_query)):
+                operand = kernels.Operand(form, rows, True)
+                full = self._zeros(kernels.SHARDS, torch.int64)
                 bound = limits(form, self.vectors, rows, index.query_of, goal, d)
                 kernels.count(
                     form, queries, operand, index, goal, bound, counts, listed, full, len(rows), d
@@ -396,15 +446,16 @@ class Count:
                 for lists in (index.asked, index.known)
             )
             self._note_nan(goal, index.query_of, index.targets)
-            nothing = self._zeros(2)
-            kernels.count(form, queries, operand, index, goal, (), counts, nothing, nothing, size, d)
+            nans = self._zeros(kernels.SHARDS, torch.int64)
+            kernels.count(form, queries, operand, index, goal, (), counts, nans, nans, size, d)
+            self.overflow += nans.sum()  # NaN: counted again, exactly, which names it
         self._subtract(goal, known)
 
     def _count_dense(self) -> None:
         """Count by torch alone: float64 scores, and the definition where they are too close."""
         goal, index, form = self._goal(), self.index, self.source.form
         per_row = 1 if form == "dot" else self.vectors.shape[1]
-        for start, rows in self.source.blocks():
+        for start, rows in self.source.blocks(len(index)):
             wide = rows.double()
             sizes = _norms(wide)
             step = max(1, CELLS // (len(rows) * per_row))
@@ -486,11 +537,20 @@ def count_on_device(
     plan: list[tuple[Part, Factored]], device: Device, runner: Runner, exact: bool
 ) -> list[tuple[Ints, Ints, int]]:
     """Count all parts: first everything is launched, then everything is read."""
+    with device:
+        return _count_on(plan, device, runner, exact)
+
+
+def _count_on(
+    plan: list[tuple[Part, Factored]], device: Device, runner: Runner, exact: bool
+) -> list[tuple[Ints, Ints, int]]:
     launched: list[list[Count]] = []
     for part, factored in plan:
         source = Source(factored, device)
-        # float64 vectors, the same split or turned, and room to work them out
-        step = max(1, device.free() // 8 // (40 * factored.table.shape[1]))
+        # float64 vectors, the same split or turned, and room to work them out; and no more tiles than
+        # can be numbered
+        step = device.free() // 8 // (40 * factored.table.shape[1])
+        step = max(1, min(step, (1 << 40) // max(1, source.step)))
         starts = range(0, len(part.queries), step)
         launched.append(
             [Count(source, device, part, at, min(at + step, len(part.queries)), exact) for at in starts]
@@ -514,6 +574,9 @@ def _settled(count: Count) -> Iterator[tuple[Ints, Ints, int]]:
     result = count.result()
     if result is not None:
         yield result
+        return
+    if not count.exact:  # there was a NaN
+        yield from _settled(Count(count.source, count.device, count.part, count.start, count.stop, True))
         return
     if count.stop - count.start == 1:
         raise InputError(
@@ -563,14 +626,17 @@ def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor
 
 def count_lists(scores: Tensor, start: Tensor, query_of: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
     """Count in lists of scores, one per query, what is better than and equal to each target's."""
-    lengths = (start[1:] - start[:-1])[query_of.long()].long()
-    target = torch.repeat_interleave(torch.arange(len(goal), device=goal.device), lengths)
-    within = torch.arange(len(target), device=goal.device) - torch.repeat_interleave(
-        lengths.cumsum(0) - lengths, lengths
-    )
-    mine = scores[start[query_of.long()].long()[target] + within]
-    aim = goal[target]
     better, equal = (torch.zeros(len(goal), dtype=torch.int32, device=goal.device) for _ in "be")
-    better.index_add_(0, target, (mine > aim).int())
-    equal.index_add_(0, target, (mine == aim).int())
+    begin = start[query_of.long()].long()
+    lengths = start[query_of.long() + 1].long() - begin
+    ends = lengths.cumsum(0).cpu().numpy()
+    cuts = [0, *(np.flatnonzero(np.diff(ends // CELLS)) + 1).tolist(), len(goal)]
+    for a, b in pairwise(cuts):
+        many = lengths[a:b]
+        target = torch.repeat_interleave(torch.arange(a, b, device=goal.device), many)
+        within = torch.arange(len(target), device=goal.device)
+        within -= torch.repeat_interleave(many.cumsum(0) - many, many)
+        mine, aim = scores[begin[target] + within], goal[target]
+        better.index_add_(0, target, (mine > aim).int())
+        equal.index_add_(0, target, (mine == aim).int())
     return better, equal

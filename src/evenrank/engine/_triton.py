@@ -144,7 +144,7 @@ def _count(a, b, al, bl, row_query, row_first, row_end, goal, low, high, slope, 
             count = tl.where(real, packed >> 16, 0)
             if tl.max(count, axis=0) > 0:
                 counter = full + shard + tl.zeros((ROWS,), dtype=tl.int32)
-                spot = tl.atomic_add(counter, count, mask=count > 0, sem="relaxed")
+                spot = tl.atomic_add(counter, count.to(tl.int64), mask=count > 0, sem="relaxed")
                 # most rows have at most one, whose column is that sum
                 at = (shard.to(tl.int64) * room + spot) * 2
                 tl.store(listed + at, target, mask=(count == 1) & (spot < room))
@@ -163,6 +163,9 @@ def _count(a, b, al, bl, row_query, row_first, row_end, goal, low, high, slope, 
                     remaining -= 1
         else:
             mine = tl.load(goal + target, mask=real, other=0.0)[:, None]
+            nans = tl.sum((acc != acc).to(tl.int32), axis=1)
+            tl.atomic_add(full + tl.zeros((ROWS,), dtype=tl.int32), nans.to(tl.int64),
+                          mask=real & (nans > 0), sem="relaxed")
             same = tl.sum((columns[None, :] & (acc == mine)).to(tl.int32), axis=1)
             tl.atomic_add(equal + target, same, mask=real & (same > 0), sem="relaxed")
             found = tl.sum((columns[None, :] & (acc > mine)).to(tl.int32), axis=1)
@@ -179,8 +182,8 @@ def _listed(a, b, al, bl, block, starts, owner, value, out, n, m, FORM: tl.const
     entry = tl.load(starts + tl.program_id(0)) + tl.arange(0, COLUMNS)
     columns = entry < tl.load(starts + tl.program_id(0) + 1)
     column = tl.load(value + entry, mask=columns, other=0)
-    place = tl.where(place < n, place, 0)
-    acc = _tile(a, b, al, bl, place, column, n, m, FORM, D, ROWS, COLUMNS, DEPTH)
+    row = tl.where(place < n, place, 0)
+    acc = _tile(a, b, al, bl, row, column, n, m, FORM, D, ROWS, COLUMNS, DEPTH)
     hit = tl.load(owner + entry, mask=columns, other=-1)[None, :] == place[:, None]
     tl.store(out + entry, tl.sum(tl.where(hit, acc, 0.0), axis=0), mask=columns)
 
@@ -377,7 +380,9 @@ def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, size:
     tile = TILES[queries.kind]
     block, starts, owner, value, entry = lists.in_blocks(tile["ROWS"], tile["COLUMNS"])
     out = torch.empty(len(value), dtype=torch.float32, device=value.device)
-    _listed[(max(1, len(block)),)](
+    if not len(value):
+        return out
+    _listed[(len(block),)](
         queries.high, rows.high, queries.low, rows.low, block, starts, owner, value, out, n, size,
         FORM=FORMS.index(form), D=d, **tile,
     )  # fmt: skip

@@ -65,6 +65,7 @@ class Factored:
     form: Form
     table: Any
     queries: Callable[[Any], Any]
+    check: Callable[[Ints], None] | None = None  # refuses queries that make no sense, on the host
 
     def __post_init__(self) -> None:
         """Check the table."""
@@ -92,6 +93,8 @@ class Factored:
 
     def vectors(self, queries: Ints) -> Floats:
         """Give the query vectors, checked."""
+        if self.check is not None:
+            self.check(queries)
         vectors = np.ascontiguousarray(array("query vectors", self.queries(queries)), dtype=np.float64)
         if vectors.shape != (len(queries), self.table.shape[1]):
             raise InputError(

@@ -428,10 +428,6 @@ BAD_TASKS = [
         ["a query has no candidates", r"an empty list for \[4\]"],
     ),
     (
-        dict(queries=[[4]], targets=[0], size=3, candidates=[[]], outside="add"),
-        ["a query has no candidates"],
-    ),
-    (
         dict(queries=[[0], [1]], targets=[0, 1], size=3, candidates=[[0]]),
         ["each query needs its list of candidates", "1 lists for 2 queries"],
     ),
@@ -495,3 +491,17 @@ def test_empty_splits_and_lists():
         Task.links([[0, 1, 2]], size=3)
     with raises("a target is not below the size, 3"):
         Task.alignment([[0, 3]], size=3)
+
+
+def test_targets_may_be_their_only_candidates():
+    """With outside="add" an empty list leaves the target alone with itself, for every kind of scorer."""
+    task = er.Task.of([[4], [5]], targets=[0, 1], size=3, candidates=[[], [2]], outside="add")
+    assert task.candidates.tolist() == [1, 2]
+    table = np.array([[1.0], [2.0], [3.0]])
+    factored = er.Factored("dot", table, lambda queries: np.ones((len(queries), 1)))
+    for scorer in (
+        factored,
+        lambda queries, candidates: np.ones((len(queries), 1)) * table[candidates, 0],
+    ):
+        ranks = er.rank(scorer, task, progress=False)
+        assert (ranks.better.tolist(), ranks.equal.tolist()) == ([0, 1], [0, 0])

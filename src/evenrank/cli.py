@@ -416,6 +416,12 @@ def rank_command(
 def _candidates(text: str) -> Candidates:
     kind, _, number = text.partition(":")
     if kind != "sampled":
+        if text not in ("all", "typed") and not Path(text).exists():
+            raise InputError(
+                "unknown candidates",
+                got=repr(text),
+                allowed="all, typed, sampled:K, or a type_constrain.txt of OpenKE",
+            )
         return text
     if not number.isdigit():
         raise InputError("sampled candidates need a number", got=repr(text), do="write sampled:500")
@@ -424,6 +430,8 @@ def _candidates(text: str) -> Candidates:
 
 def _check_writable(path: Path) -> None:
     """Say so before an hour of ranking, not after it."""
+    if path.suffix not in (".parquet", ".csv", ".tsv"):
+        raise InputError("ranks are written as .parquet, .csv or .tsv", got=path.name)
     if not os.access(path.parent, os.W_OK) or path.is_dir():
         absent = "no permission" if path.parent.exists() else "no such folder"
         why = "a folder" if path.is_dir() else absent

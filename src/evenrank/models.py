@@ -118,8 +118,9 @@ class Model:
 
     @property
     def device(self) -> str:
-        """Where the arrays are: `cpu`, or a device of torch."""
-        return place(self.relation)
+        """Where the arrays are: `cpu`, or a device of torch, if any of them is on one."""
+        places = {place(getattr(self, name)) for name in _present(self)} - {"cpu"}
+        return min(places, default="cpu")
 
     def on(self, device: Any) -> Self:
         """Give the model with its arrays on a device of torch; those that are there are not copied."""
@@ -267,7 +268,10 @@ def _same(model: Model, what: str, *sizes: tuple[str, int]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransE(Model):
-    """Translation: `-|e_h + w_r - e_t|_p`, with p = 1 or 2 (Bordes et al. 2013)."""
+    """Translation: `-|e_h + w_r - e_t|_p`, with p = 1 or 2 (Bordes et al. 2013).
+
+    With p = 2 scores are minus the square of the distance, which orders the same.
+    """
 
     entity: Any
     relation: Any
@@ -299,7 +303,8 @@ class TransE(Model):
 class RotatE(Model):
     """Rotation: `-|e_h w_r - e_t|_p`, complex, with `|w_r,i| = 1` (Sun et al. 2019).
 
-    With p = 1, as in the paper and its code, the norm is the sum of moduli; PyKEEN's models have p = 2.
+    With p = 1, as in the paper and its code, the norm is the sum of moduli; PyKEEN's models have p = 2
+    (scores are then minus the square, which orders the same).
     Relations are phases in radians (half as wide as the entities), or complex numbers of modulus 1.
     """
 
@@ -647,6 +652,18 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
     """Write a model as safetensors, whole or not at all; `graph` says how its rows are numbered."""
     from safetensors.numpy import save as serialise
 
+    if not isinstance(model, Model):
+        raise InputError(
+            "not a model that can be saved", got=type(model).__name__, allowed=", ".join(NAMED)
+        )
+    if graph is not None and (len(graph.entities), len(graph.relations)) != (
+        model.entities,
+        model.relations,
+    ):
+        raise InputError(
+            "model and graph differ in size",
+            got=f"{model!r} for {len(graph.entities):,} entities, {len(graph.relations):,} relations",
+        )
     arrays = {name: np.ascontiguousarray(host(getattr(model, name))) for name in _present(model)}
     options = {
         field.name: getattr(model, field.name)
@@ -683,7 +700,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         raise InputError(
             f"cannot read {path}",
             got=str(error).splitlines()[0],
-            do="it may be damaged, or not a safetensors file",
+            do="it may be damaged, of another format, or hold bfloat16 (store float32 or float16)",
         ) from None
     return _build(path, metadata.get(METADATA), arrays)
 
@@ -698,6 +715,12 @@ def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -
         )
     try:
         content = json.loads(header)
+        if content["format"] != 1 or content["model"] not in NAMED:
+            raise InputError(
+                f"{path} holds something else",
+                got=f"model {content['model']!r}, format {content['format']}",
+                allowed=f"{', '.join(NAMED)}; format 1",
+            )
         kind, options, shapes = NAMED[content["model"]], content["options"], content["shapes"]
         vocabulary = content.get("vocabulary")
         found = {name: list(table.shape) for name, table in arrays.items()}

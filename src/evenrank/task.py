@@ -173,8 +173,14 @@ class Task:
 
     @classmethod
     def join(cls, tasks: Sequence[Task], protocol: Mapping[str, str] | None = None) -> Task:
-        """Ask several tasks as one."""
-        return cls(tuple(part for task in tasks for part in task.parts), dict(protocol or {}))
+        """Ask several tasks as one; of their protocols, what they have in common stays."""
+        if not tasks:
+            raise InputError("no tasks to join", do="give at least one")
+        shared = set.intersection(*(set(task.protocol.items()) for task in tasks))
+        common = {key: value for key, value in tasks[0].protocol.items() if (key, value) in shared}
+        named = {task.vocabulary for task in tasks}
+        parts = tuple(part for task in tasks for part in task.parts)
+        return cls(parts, {**common, **(protocol or {})}, named.pop() if len(named) == 1 else None)
 
     @classmethod
     def of(
@@ -237,7 +243,7 @@ class Task:
         target, query_of, group_of = target[order], query_of[order], of_row[where]
         there = np.ones(len(target), dtype=bool)
         if lists is not None:
-            if not lists.lengths[group_of].all():
+            if outside == "refuse" and not lists.lengths[group_of].all():
                 empty = asked[where[np.flatnonzero(lists.lengths[group_of] == 0)[0]]]
                 raise InputError("a query has no candidates", got=f"an empty list for {empty.tolist()}")
             there = _contains(lists, group_of[query_of], target)
@@ -448,7 +454,10 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _rows(name: str, values: ArrayLike) -> Ints:
     """Give a table of whole numbers, a row per query; a single column may come as a vector."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be rows of one length", got="ragged rows") from None
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or not array.shape[1]:
@@ -459,6 +468,8 @@ def _rows(name: str, values: ArrayLike) -> Ints:
 
 def _columns(name: str, values: ArrayLike, width: int) -> Ints:
     table = _rows(name, values)
+    if not table.size:
+        return np.zeros((0, width), np.int64)
     if table.shape[1] != width:
         raise InputError(f"{name} must have {width} columns", got=f"shape {table.shape}")
     return table

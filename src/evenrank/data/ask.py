@@ -40,6 +40,10 @@ def ask(
     triples = _split(graph, split)
     if not len(triples):
         raise InputError(f"split {split} of {graph.name} has no triples to rank", got="none")
+    if isinstance(filter, bool):
+        raise InputError(
+            "filter names splits", got=filter, allowed="'all', some splits, or None for raw"
+        )
     filters = tuple(graph.splits) if filter == "all" else tuple(filter or ())
     if isinstance(filter, str) and filter != "all":
         filters = tuple(name.strip() for name in filter.split(","))
@@ -83,7 +87,7 @@ def _side(
     size = {"relation": relations, "pair": entities**2}.get(side, entities)
     if size > LARGEST:
         raise InputError(f"too many candidates on side {side}", got=f"{size:,}", allowed=f"{LARGEST:,}")
-    lists, group = _lists(side, triples, given, relations)
+    lists, group = _lists(side, triples, given, relations, outside)
     return Task.of(
         _query(side, triples),
         _answer(side, triples, entities),
@@ -123,11 +127,11 @@ def _names(names: Sequence[str] | range) -> NDArray[Any]:
 
 def _given(graph: Graph, candidates: Candidates) -> tuple[Given | None, str]:
     """Give lists of candidates, and in words what they are."""
-    if candidates == "all":
+    if isinstance(candidates, str) and candidates == "all":
         return None, "all"
     if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
         return None, "sampled"  # drawn once the task is there
-    if candidates == "typed":
+    if isinstance(candidates, str) and candidates == "typed":
         return types(graph, ("train",)), "typed, as seen in train"
     if isinstance(candidates, str | os.PathLike):
         path = Path(candidates)
@@ -136,6 +140,11 @@ def _given(graph: Graph, candidates: Candidates) -> tuple[Given | None, str]:
                 "unknown candidates",
                 got=repr(candidates),
                 allowed="all, typed, a number to sample, a type_constrain.txt, or lists per side",
+            )
+        if graph.dropped:
+            raise InputError(
+                f"{path} numbers entities as they were before some were dropped",
+                do="load the graph with unseen='keep', or give lists of candidates",
             )
         typed = read_types(graph, path)
         return typed, f"typed, from {path.name} [{_digest(typed)}]"
@@ -161,7 +170,7 @@ def _digest(given: Given) -> str:
 
 
 def _lists(
-    side: str, triples: Ints, given: Given | None, relations: int
+    side: str, triples: Ints, given: Given | None, relations: int, outside: Outside
 ) -> tuple[Lists | None, Ints | None]:
     if given is None:
         return None, None
@@ -177,13 +186,15 @@ def _lists(
         return Lists.of(list(mine)), None
     asked = np.unique(triples[:, 1]).tolist()
     missing = [relation for relation in asked if relation not in mine]
-    if missing:
+    if missing and outside == "refuse":
         raise InputError(
-            "a query has no candidates", got=f"none given for relation {missing[0]} on side {side}"
+            "a query has no candidates",
+            got=f"none given for relation {missing[0]} on side {side}",
+            do="leave out what train never shows (unseen='drop'), or let targets join: outside='add'",
         )
     number = np.zeros(relations, dtype=np.int64)
     number[asked] = np.arange(len(asked))
-    return Lists.of([mine[relation] for relation in asked]), number[triples[:, 1]]
+    return Lists.of([mine.get(relation, ()) for relation in asked]), number[triples[:, 1]]
 
 
 def types(graph: Graph, splits: Sequence[str]) -> Given:

@@ -16,7 +16,7 @@ enough to move a rank or to break a tie. For models that factor (`Factored`) the
 *defined*: query vector and row as float64, terms worked out one by one, summed by halves
 (`_numpy.fold`). Fast kernels must reach that definition. They score in float32, with a proven bound on
 the error (`_bounds.py`): a candidate further from the target's score than the bound is decided; the
-others, about one in ten thousand, are scored again by definition. Thus `better`, `equal` and
+others, about one in a thousand or fewer, are scored again by definition. Thus `better`, `equal` and
 `candidates` are the same for any `memory`, tile, number of threads, order of queries and instruction
 set, for NumPy alone, and for tables of float32 and float64 that hold the same values. `exact=False`
 leaves the last step out: plain scores, compared as they come.
@@ -97,9 +97,8 @@ def rank(
     where = _device(device, scorer)
     if where is not None and any(_factored(scorer, part) is None for part in task.parts):
         where = None  # scorers that do not factor compute where they like, and are counted here
-    # (a table too large for the device stays on the host, and streams)
-    if hasattr(scorer, "on") and (where is None or where.has_room(scorer)):
-        scorer = scorer.on(where.device if where else None)
+    if hasattr(scorer, "on"):  # a table too large for the device stays on the host, and streams
+        scorer = scorer.on(where.device if where and where.has_room(scorer) else None)
     plan = [(part, _factored(scorer, part)) for part in task.parts]
     with Runner(
         memory_limit(memory),
@@ -163,7 +162,9 @@ def _device(device: Any, scorer: Any) -> Device | None:
     """Find the device of torch to rank on; None: the CPU, without torch."""
     text = "" if device is None else str(device)
     if not text:  # where the model is
-        text = getattr(scorer, "device", "cpu") if isinstance(scorer, Factored | Factoring) else "cpu"
+        text = (
+            str(getattr(scorer, "device", "cpu")) if isinstance(scorer, Factored | Factoring) else "cpu"
+        )
     if text == "cpu":
         return None
     if find_spec("torch") is None:

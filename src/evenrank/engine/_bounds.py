@@ -111,7 +111,7 @@ def bounds(
         else:
             near, far = distance - off, distance + off
         low = -(far / (1 - relative) * SLACK_UP + lost)
-        high = -(near / (1 + relative) / SLACK_UP - lost)
+        high = -(near * (1 - relative) / SLACK_UP - lost)
     # entries so large that they, or squares under a root, could overflow decide nothing
     most = HUGE if form != "modulus" else 2.0**60
     large = np.abs(queries).max(axis=1, initial=0)[query_of]

@@ -22,6 +22,11 @@ CHUNK = 240  # queries a thread takes at a time: whole panels of every kernel
 SHARED = 8  # queries from which gathering the rows of a shared list pays
 
 
+def batch(length: int) -> int:
+    """Give the number of queries whose vectors of some length are worked out together."""
+    return max(1, min(BATCH, BATCH * 4096 // length) // CHUNK) * CHUNK
+
+
 class Block:
     """Some of a part's queries and their targets, numbered from 0, and what is counted for them."""
 
@@ -90,12 +95,14 @@ def count_factored(factored: Factored, part: Part, runner: Runner) -> tuple[Ints
     """Count by the definition of the score: better, equal, and how many pairs took float64 to decide."""
     table = _table(factored)
     # float64 and packed vectors take 12 bytes a number, working them out about as much again
-    unit = 24 * table.shape[1] * BATCH
+    unit = 24 * table.shape[1] * batch(table.shape[1])
 
     def count(block: Block) -> None:
         _FactoredBlock(factored, table, block, runner).count()
 
-    return _blocks(part, runner, lambda memory: max(1, memory // 2 // unit) * BATCH, count)
+    return _blocks(
+        part, runner, lambda memory: max(1, memory // 2 // unit) * batch(table.shape[1]), count
+    )
 
 
 def _table(factored: Factored) -> NDArray[Any]:
@@ -115,7 +122,7 @@ class _FactoredBlock:
 
     def count(self) -> None:
         block, queries = self.block, len(self.block.queries)
-        self.runner.run(self._prepare, range(0, queries, BATCH))
+        self.runner.run(self._prepare, range(0, queries, batch(self.table.shape[1])))
         lost = np.flatnonzero(np.isnan(self.scores))
         if len(lost):
             block.refuse_nan(int(block.query_of[lost[0]]), int(block.targets[lost[0]]))
@@ -132,7 +139,7 @@ class _FactoredBlock:
 
     def _prepare(self, start: int) -> None:
         """Work out query vectors, and the targets' scores by definition."""
-        block, stop = self.block, min(start + BATCH, len(self.vectors))
+        block, stop = self.block, min(start + batch(self.table.shape[1]), len(self.vectors))
         self.vectors[start:stop] = self.factored.vectors(block.queries[start:stop])
         mine = slice(block.first[start], block.first[stop])
         self.scores[mine] = self._pairs(block.query_of[mine], block.targets[mine])
@@ -356,7 +363,10 @@ def _given(scores: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     if hasattr(scores, "detach"):  # a torch tensor, without importing torch
         scores = scores.detach()
         scores = (scores.float() if str(scores.dtype) == "torch.bfloat16" else scores).cpu().numpy()
-    result = np.asarray(scores)
+    try:
+        result = np.asarray(scores)
+    except ValueError:
+        raise InputError("a scorer must return a matrix", got="ragged rows") from None
     if result.shape != shape:
         raise InputError(
             "a scorer returned the wrong shape",
@@ -365,8 +375,9 @@ def _given(scores: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         )
     if result.dtype.kind not in "iufb":
         raise InputError("a scorer must return numbers", got=f"type {result.dtype}")
-    if result.dtype == np.float16:
-        return result.astype(np.float32)
+    kinds = {2: np.float32, 16: np.float64}  # the kernels count in float32 and float64
+    if result.dtype.kind == "f" and result.dtype.itemsize not in (4, 8):
+        result = result.astype(kinds.get(result.dtype.itemsize, np.float64))
     return np.ascontiguousarray(result)
 
 

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Self, TypeVar
+from threading import Lock
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -44,12 +45,9 @@ class Runner:
 
     def __enter__(self) -> Self:
         """Start."""
-        self._blas = None
         if self._pool:
-            from threadpoolctl import threadpool_limits
-
             # our threads share the cores out; BLAS's own, on top, would get in each other's way
-            self._blas = threadpool_limits(1, "blas")
+            _blas.hold()
         if self._bar:
             self._bar.start()
         return self
@@ -58,8 +56,7 @@ class Runner:
         """Stop, whatever happened: wait for what is running, drop what is not."""
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._blas:
-            self._blas.restore_original_limits()
+            _blas.release()
         if self._bar:
             self._bar.stop()
 
@@ -102,9 +99,36 @@ class Runner:
         )
 
 
+class _Blas:
+    """BLAS held to one thread while anybody ranks; the first one holds it, the last one lets go."""
+
+    def __init__(self) -> None:
+        self._lock, self._holders = Lock(), 0
+        self._limits: Any = None
+
+    def hold(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            self._holders += 1
+            if self._holders == 1:
+                self._limits = threadpool_limits(1, "blas")
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if not self._holders and self._limits is not None:
+                self._limits.restore_original_limits()
+
+
+_blas = _Blas()
+
+
 def out_of_memory(error: Exception) -> bool:
     """Say whether an error means that memory ran out: NumPy's, or torch's by its name."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def memory_limit(memory: int | str | None) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import Any, Self, TypeAlias
 from weakref import WeakKeyDictionary
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from evenrank.engine._bounds import HUGE, SLACK, TINY, Form, U
 from evenrank.engine._run import Runner
-from evenrank.engine.scorer import Factored
+from evenrank.engine.scorer import Factored, array
 from evenrank.errors import InputError
 from evenrank.sums import Ints
 from evenrank.task import Lists, Part
@@ -30,6 +31,8 @@ TARGETS = 8  # of a query that are compared in one row of a tile; more take more
 ROOM = 1 << 25  # undecided pairs that fit the list, of one block of queries and one of rows
 STAGED = 1 << 29  # bytes of a table that are copied at a time
 LISTED = 1 << 25  # pairs of listed candidates scored at a time
+KEPT = 16  # indices of a part that stay on devices
+WIDEST = 4096  # dimensions a warp can fold; torch alone does more
 CELLS = 1 << 24  # numbers held at once by torch alone
 
 
@@ -171,6 +174,8 @@ def indexed(part: Part, device: torch.device, start: int, stop: int) -> Index:
     mine = _kept.setdefault(part, {})
     key = (device, start, stop)
     if key not in mine:
+        if len(mine) >= KEPT:  # cuts that were made when there was more or less memory
+            mine.clear()
         mine[key] = Index(part, device, start, stop)
     return mine[key]
 
@@ -185,13 +190,10 @@ def limits(
 
     Distances are summed one dimension after the other: `a = d` additions. Inner products are of
     numbers split in two, `x = h + l + r` with `|r| <= 2^-18 |x|`, of which `l l` is left out: `3 2^-18`
-    of `|q| |e|`. Tensor cores multiply exactly, align 8 or 16 products and the sum so far to the largest
-    of them and cut off what lies more than two bits below its last place (Fasi et al. 2021, "Numerical
-    behavior of NVIDIA tensor cores"): at most `9 2^-25` or `17 2^-25` of it, and `2^-23` for the result,
-    together less than `2^-20.3` for each 16 of the `3 d` products.
+    of `|q| |e|`. For what tensor cores cut off, see `_cut`.
     """
     if form == "dot":
-        relative = (3.1 * 2.0**-18 + 3 * -(-d // 16) * 2.0**-20.3) * SLACK
+        relative = (3.1 * 2.0**-18 + 3 * -(-d // 16) * _cut(queries.device)) * SLACK
         size, weight = (_huge(_norms(x), HUGE) for x in (queries, rows))
         slope = (relative * size + 2 * TINY * d**0.5) * SLACK
         beside = 2 * TINY * (d**0.5 * size + 2 * d)[query_of]
@@ -212,7 +214,7 @@ def limits(
         else:
             near, far = distance - off, distance + off
         low = -(far / (1 - relative) * (1 + 2.0**-40) + lost)
-        high = -(near / (1 + relative) / (1 + 2.0**-40) - lost)
+        high = -(near * (1 - relative) / (1 + 2.0**-40) - lost)
         most = HUGE if form != "modulus" else 2.0**60
         large = queries.abs().amax(1)[query_of]
         fine = (large < most) & (distance < HUGE) & (rows.abs().max() < most)
@@ -225,6 +227,18 @@ def limits(
         (slope * (1 + margin)).float(),
         (weight * (1 + margin)).float(),
     )
+
+
+def _cut(device: torch.device) -> float:
+    """Bound what tensor cores lose on each 16 products, relative to the absolute sum.
+
+    They multiply exactly, align some products and the sum so far to the largest of them, and cut off
+    what lies some bits below its last place (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor
+    cores"). From Hopper on, 16 products and two bits: `17 2^-25`, and `2^-23` for the result. Before it,
+    twice 8 products and one bit: `2 (9 2^-24 + 2^-23)`.
+    """
+    hopper = bool(device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9)
+    return float(2.0**-20.3 if hopper else 2.0**-19.5)
 
 
 def _huge(sizes: Tensor, most: float) -> Tensor:
@@ -270,11 +284,12 @@ class Source:
 
     def vectors(self, index: Index) -> Tensor:
         """Give the query vectors in float64."""
-        vectors = self.factored.queries(
-            index.queries if isinstance(self.factored.table, torch.Tensor) else index.host_queries
+        there = isinstance(self.factored.table, torch.Tensor)
+        vectors = array(
+            "query vectors", self.factored.queries(index.queries if there else index.host_queries)
         )
         if not isinstance(vectors, torch.Tensor):
-            vectors = torch.as_tensor(_writeable(np.asarray(vectors)))
+            vectors = torch.as_tensor(_writeable(vectors))
         return vectors.to(self.device, torch.float64).contiguous()
 
     def rows(self, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -289,6 +304,7 @@ class Source:
         """Give the table block by block; from the host, one is copied while the last one is used."""
         # so that some pairs in five hundred may be undecided and still fit the list
         step = min(self.step, max(4096, 500 * ROOM // max(1, queries)))
+        step = min(step, max(32, (1 << 40) // max(1, queries)))  # and tiles can be numbered
         if self.resident is not None:
             for start in range(0, self.size, step):
                 yield start, self.resident[start : start + step]
@@ -352,9 +368,9 @@ class _Copier:
             self.done.append(torch.cuda.current_stream(self.device).record_event())
 
 
-def _writeable(array: NDArray[Any]) -> NDArray[Any]:
-    """Memory-mapped files are read-only, which torch warns about."""
-    return array if array.flags.writeable else np.array(array)
+def _writeable(values: NDArray[Any]) -> NDArray[Any]:
+    """Copy what torch will not take: it warns of read-only memory, and has no negative strides."""
+    return values if values.flags.writeable and min(values.strides, default=0) >= 0 else np.array(values)
 
 
 class Count:
@@ -365,7 +381,8 @@ class Count:
     ) -> None:
         """Launch."""
         self.source, self.device, self.part, self.exact = source, device, part, exact
-        self.start, self.stop, self.kernels = start, stop, device.kernels
+        self.start, self.stop = start, stop
+        self.kernels: Any = device.kernels if source.d <= WIDEST else None
         self.index = indexed(part, device.device, start, stop)
         if source.factored.check is not None:
             source.factored.check(self.index.host_queries)
@@ -392,9 +409,14 @@ class Count:
 
     def _pairs(self, query: Tensor, row: Tensor) -> Tensor:
         """Score single pairs, by definition."""
-        rows, place = self.source.rows(row)
         score = self.kernels.pairs if self.kernels is not None else pairs
-        return score(self.source.form, self.vectors, rows, query, place)
+        step = max(1, len(row) if self.source.resident is not None else self.source.step // 3)
+        scores = [torch.zeros(0, dtype=torch.float64, device=self.device.device)]
+        for at in range(0, len(row), step):
+            rows, place = self.source.rows(row[at : at + step])
+            some = query[at : at + step].contiguous()
+            scores.append(score(self.source.form, self.vectors, rows, some, place))
+        return scores[1] if len(scores) == 2 else torch.cat(scores)
 
     def _note_nan(self, scores: Tensor, query: Tensor, row: Tensor) -> None:
         """Remember a pair whose score is not a number."""
@@ -456,19 +478,23 @@ class Count:
         goal, index, form = self._goal(), self.index, self.source.form
         per_row = 1 if form == "dot" else self.vectors.shape[1]
         for start, rows in self.source.blocks(len(index)):
-            wide = rows.double()
-            sizes = _norms(wide)
-            step = max(1, CELLS // (len(rows) * per_row))
-            for at in range(0, len(index), step):
-                block = self.vectors[at : at + step]
-                if form == "dot":
-                    got = block @ wide.T
-                    slack = _norms(block)[:, None] * sizes * ((rows.shape[1] + 8) * 2.0**-52) + 1e-290
-                else:
-                    got, slack = score(form, block[:, None], wide), torch.zeros_like(block[:, :1])
-                begin, end = index.first[at], index.first[min(at + step, len(index))]
-                self._compare(got, slack, goal, wide, start, at, int(begin), int(end))
+            for begin in range(0, len(rows), max(1, CELLS // rows.shape[1])):
+                some = rows[begin : begin + max(1, CELLS // rows.shape[1])].double()
+                self._compare_all(some, goal, start + begin, max(1, CELLS // (len(some) * per_row)))
         self._subtract(goal, self._pairs(index.known.owner, index.known.value))
+
+    def _compare_all(self, wide: Tensor, goal: Tensor, start: int, step: int) -> None:
+        """Compare some rows with all targets, `step` queries at a time."""
+        index, form, sizes = self.index, self.source.form, _norms(wide)
+        for at in range(0, len(index), step):
+            block = self.vectors[at : at + step]
+            if form == "dot":
+                got = block @ wide.T
+                slack = _norms(block)[:, None] * sizes * ((wide.shape[1] + 8) * 2.0**-52) + 1e-290
+            else:
+                got, slack = score(form, block[:, None], wide), torch.zeros_like(block[:, :1])
+            begin, end = index.first[at], index.first[min(at + step, len(index))]
+            self._compare(got, slack, goal, wide, start, at, int(begin), int(end))
 
     def _compare(
         self,
@@ -578,11 +604,11 @@ def _settled(count: Count) -> Iterator[tuple[Ints, Ints, int]]:
     if not count.exact:  # there was a NaN
         yield from _settled(Count(count.source, count.device, count.part, count.start, count.stop, True))
         return
-    if count.stop - count.start == 1:
-        raise InputError(
-            "too many candidates score almost alike for this device", got=f"over {ROOM:,} for one query",
-            do="rank on the CPU: device='cpu'",
-        )  # fmt: skip
+    if count.stop - count.start == 1:  # almost everything ties: score it all by definition
+        everything = Lists(np.array([0, count.source.size]), np.arange(count.source.size))
+        part = replace(count.part, lists=everything, group=np.zeros(len(count.part.queries), np.int64))
+        yield from _settled(Count(count.source, count.device, part, count.start, count.stop, True))
+        return
     half = (count.start + count.stop) // 2
     for start, stop in ((count.start, half), (half, count.stop)):
         yield from _settled(Count(count.source, count.device, count.part, start, stop, count.exact))

@@ -95,7 +95,8 @@ class Factored:
         """Give the query vectors, checked."""
         if self.check is not None:
             self.check(queries)
-        vectors = np.ascontiguousarray(array("query vectors", self.queries(queries)), dtype=np.float64)
+        given = host(array("query vectors", self.queries(queries)))
+        vectors = np.ascontiguousarray(given, dtype=np.float64)
         if vectors.shape != (len(queries), self.table.shape[1]):
             raise InputError(
                 "query vectors have the wrong shape",
@@ -122,7 +123,10 @@ def array(name: str, values: Any) -> Any:
     """
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
         return _tensor(values.detach())
-    result = np.asarray(values)
+    try:
+        result = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be rows of one length", got="ragged rows") from None
     if result.dtype.kind in "iub":
         return result.astype(np.float64)
     if result.dtype.kind == "c":
@@ -142,8 +146,8 @@ def _tensor(values: Any) -> Any:
     if on_host:
         return array("tensor", values.cpu().numpy())
     if values.is_complex():
-        values = join(values.real, values.imag)
-    return values
+        return join(values.real, values.imag)
+    return values if values.is_floating_point() else values.double()
 
 
 def join(first: Any, second: Any) -> Any:

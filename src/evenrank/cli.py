@@ -382,7 +382,7 @@ def rank_command(
     wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
     scorer = models.load(model)
     graph = load(data, unseen=unseen)
-    splits: list[str] | Literal["all"] | None = filter_.split(",")
+    splits: list[str] | Literal["all"] | None = [name.strip() for name in filter_.split(",")]
     if filter_ in ("all", "none"):
         splits = "all" if filter_ == "all" else None
     task = graph.task(
@@ -553,6 +553,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.strerror or error}; got {error.filename or 'a full disk or closed output'}")
     if code == 130:  # Ctrl-C, which typer turns into an exit code
         typer.echo("evenrank: stopped; nothing was written", err=True)
     sys.exit(code if isinstance(code, int) else 0)

@@ -13,7 +13,9 @@ from evenrank.errors import InputError
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary file beside `path`, which takes its place once it is written."""
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {path}", got="not a file", do="choose another place")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary

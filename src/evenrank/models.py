@@ -195,16 +195,25 @@ class Model:
             return factored.score(queries, candidates)
         if hole not in ([1], [0, 2]):
             raise InputError("a model cannot answer this query", got=str(queries[0].tolist()))
-        size = self.relations if hole == [1] else self.entities**2
-        ids = np.arange(*candidates.indices(size)) if isinstance(candidates, slice) else candidates
+        part = "relation" if hole == [1] else "pair"
+        ids = (
+            np.arange(*candidates.indices(self.size(part)))
+            if isinstance(candidates, slice)
+            else candidates
+        )
         ids = np.broadcast_to(ids, (len(queries), ids.shape[-1]))
-        h, r, t = (np.repeat(column, ids.shape[1]) for column in queries.T)
-        flat = ids.ravel()
-        if hole == [1]:
-            r = flat
-        else:  # pairs are numbered row by row: h * entities + t
-            h, t = np.divmod(flat, self.entities)
-        return self.triples(h, r, t).reshape(ids.shape)
+        result = np.empty(ids.shape)
+        step = max(1, CELLS // 16)
+        for row, (query, mine) in enumerate(zip(queries, ids, strict=True)):
+            for at in range(0, len(mine), step):
+                some = mine[at : at + step]
+                h, r, t = (np.full(len(some), column) for column in query)
+                if hole == [1]:
+                    r = some
+                else:  # pairs are numbered row by row: h * entities + t
+                    h, t = np.divmod(some, self.entities)
+                result[row, at : at + step] = self.triples(h, r, t)
+        return result
 
     def triples(self, h: ArrayLike, r: ArrayLike, t: ArrayLike) -> Floats:
         """Score triples, in float64, by definition."""

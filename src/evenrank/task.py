@@ -162,7 +162,13 @@ class Task:
         queries = sum(len(part.queries) for part in self.parts)
         return f"Task({len(self):,} targets of {queries:,} distinct queries among {among} candidates)"
 
-    @property
+    @cached_property
+    def keys(self) -> dict[str, NDArray[Any]]:
+        """The key columns that all parts have, in the order in which targets were asked."""
+        shared = [name for name in self.parts[0].keys if all(name in part.keys for part in self.parts)]
+        return {name: np.concatenate([part.keys[name] for part in self.parts]) for name in shared}
+
+    @cached_property
     def candidates(self) -> Ints:
         """For each target, how many candidates there are: all that chance depends on.
 
@@ -484,6 +490,8 @@ def _with_hole(rows: Ints, column: int) -> Ints:
 def _known(known: tuple[ArrayLike, ArrayLike] | None, width: int, size: int) -> tuple[Ints, Ints]:
     if known is None:
         return np.zeros((0, width), np.int64), np.zeros(0, np.int64)
+    if len(known) != 2:
+        raise InputError("known must be queries and an answer to each", got=f"{len(known)} items")
     rows, answers = _rows("known queries", known[0]), columns.integers("known answers", known[1], 0)
     if len(rows) != len(answers) or rows.shape[1] != width:
         raise InputError(

@@ -29,6 +29,8 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
       test         201
       hash       50109268b93315c3
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError("not a path", got=type(path).__name__, do="Graph.of takes arrays")
     folder = Path(path).expanduser()
     if not folder.exists():
         graphs = files(__name__) / "graphs"

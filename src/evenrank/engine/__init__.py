@@ -109,24 +109,17 @@ def rank(
         on_device=where is not None,
     ) as runner:
         counted = _counted(scorer, plan, runner, where, exact)
-    columns = [
-        [in_place(part, column) for column in (better, equal, part.candidates)]
-        for part, (better, equal, _) in zip(task.parts, counted, strict=True)
-    ]
-    keys = _joined(task.parts)
     kinds = {
         "as given" if factored is None else PRECISION[exact or _certified(where, part)]
         for part, factored in plan
     }
-    ranks = Ranks(
-        *(np.concatenate([column[i] for column in columns]) for i in range(3)),
-        protocol={
-            **task.protocol,
-            "model": _name(scorer),
-            "scores": " and ".join(sorted(kinds)),
-        },
+    better, equal = (
+        np.concatenate([in_place(part, column) for part, column in zip(task.parts, counts, strict=True)])
+        for counts in ([better for better, _, _ in counted], [equal for _, equal, _ in counted])
     )
-    ranks.keys = keys  # checked when the task was made
+    protocol = {**task.protocol, "model": _name(scorer), "scores": " and ".join(sorted(kinds))}
+    ranks = Ranks(better, equal, task.candidates, protocol=protocol)
+    ranks.keys = dict(task.keys)  # checked when the task was made
     ranks.work = Work(
         scores=sum(part.scores for part in task.parts),
         seconds=time.perf_counter() - start,
@@ -183,12 +176,6 @@ def _device(device: Any, scorer: Any) -> Device | None:
 def _certified(where: Device | None, part: Part) -> bool:
     """Say whether a device certifies anyway: torch alone does, and lists are scored by definition."""
     return where is not None and (where.kernels is None or part.lists is not None)
-
-
-def _joined(parts: tuple[Part, ...]) -> dict[str, Any]:
-    """Join the key columns that all parts have."""
-    shared = [name for name in parts[0].keys if all(name in part.keys for part in parts)]
-    return {name: np.concatenate([part.keys[name] for part in parts]) for name in shared}
 
 
 def _factored(scorer: Any, part: Part) -> Factored | None:

@@ -246,11 +246,11 @@ def _huge(sizes: Tensor, most: float) -> Tensor:
 
 
 def _norms(rows: Tensor) -> Tensor:
+    sizes = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
     if rows.dtype == torch.float32:  # float64 holds the squares of float32
-        return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    largest = rows.abs().amax(1, keepdim=True)
-    scale = torch.where((largest > 0) & largest.isfinite(), largest, 1.0)
-    return scale[:, 0] * torch.linalg.vector_norm(rows / scale, dim=1)
+        return sizes
+    most = torch.linalg.vector_norm(rows, torch.inf, dim=1) * rows.shape[1] ** 0.5
+    return torch.where(sizes > 1e-140, sizes, most)  # squares may have vanished
 
 
 def _lengths(rows: Tensor) -> Tensor:

@@ -733,7 +733,7 @@ def versions(bench: Bench) -> str:
 
 def written(bench: Bench, about: str) -> str:
     """Give everything so far as Markdown."""
-    call = " ".join(["PYTHONPATH=src python benchmarks/gpu.py", *sys.argv[1:]])
+    call = "python benchmarks/gpu.py FOLDER --out FILE"
     head = f"## On a GPU, {date.today().isoformat()}", f"{about}.", f"Again: `{call}`"
     return "\n\n".join([*head, *(table.markdown() for table in bench.tables)]) + "\n"
 

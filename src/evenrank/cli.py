@@ -48,6 +48,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Write a Markdown table.")]
 AsLatex = Annotated[bool, typer.Option("--latex", help="Write a LaTeX table (booktabs).")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
+]
+By = Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")]
+TiesOption = Annotated[Ties, typer.Option(help="How tied scores are ranked.")]
+Average = Annotated[
+    str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
+]
 SizesOption = Annotated[
     str,
     typer.Option(
@@ -100,15 +109,10 @@ def metrics(
     ranks: Annotated[
         list[Path] | None, typer.Argument(help="Files of ranks (.parquet, .csv, .tsv).")
     ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")] = None,
-    ties: Annotated[Ties, typer.Option(help="How tied scores are ranked.")] = "expected",
-    average: Annotated[
-        str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
-    ] = "micro",
+    metric: Metrics = None,
+    by: By = None,
+    ties: TiesOption = "expected",
+    average: Average = "micro",
     candidates: Annotated[
         int | None, typer.Option(help="Candidates per target, for files without that column.")
     ] = None,
@@ -353,15 +357,10 @@ def rank_command(
     unseen: Annotated[
         Unseen, typer.Option(help="Keep or drop entities and relations that train never shows.")
     ] = "keep",
-    metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Split the table by keys, e.g. relation,side.")] = None,
-    ties: Annotated[Ties, typer.Option(help="How tied scores are ranked.")] = "expected",
-    average: Annotated[
-        str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
-    ] = "micro",
+    metric: Metrics = None,
+    by: By = None,
+    ties: TiesOption = "expected",
+    average: Average = "micro",
     device: Annotated[str, typer.Option(help="cpu, cuda, auto, or torch:DEVICE.")] = "cpu",
     memory: Annotated[str | None, typer.Option(help="Working space, e.g. 500MB.")] = None,
     threads: Annotated[int | None, typer.Option(help="Cores to use (all).")] = None,

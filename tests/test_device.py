@@ -189,6 +189,10 @@ table = np.array([[1e-30], [2e-30], [3e37]], np.float32)
 huge = er.Factored("dot", table, lambda queries: np.full((len(queries), 1), 1e40))
 got, want = both(huge, er.Task.of([[0], [0], [0]], targets=[0, 1, 2], size=3))
 assert got == want, "huge"
+_torch.ROOM = 2 * _triton.SHARDS
+tied = er.Factored("l1", np.ones((70, 3), np.float32), lambda queries: np.zeros((len(queries), 3)))
+got, want = both(tied, er.Task.of([[0], [0], [1], [2]], targets=[0, 1, 2, 69], size=70))
+assert got == want, "tied"  # more is undecided than fits: halves, then query by query
 print("same bits")
 """
 

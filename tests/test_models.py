@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 import evenrank as er
 from evenrank import models
-from evenrank.models import Slices
+from evenrank.engine._product import Slices
 
 ENTITIES, RELATIONS, D = 7, 3, 6
 CONVENTIONS = (None, "stacked", "interleaved")

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import frexp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -32,8 +32,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank.engine import _numpy
+from evenrank.engine._arrays import array, host, join, place, to, wide
 from evenrank.engine._bounds import Form
-from evenrank.engine.scorer import Candidates, Factored, array, host, join, place, to, wide
+from evenrank.engine._product import Slices, by_group
+from evenrank.engine.scorer import Candidates, Factored
 from evenrank.errors import InputError
 from evenrank.files import replacing
 from evenrank.sums import Floats, Ints
@@ -50,7 +52,7 @@ METADATA = "evenrank"
 CELLS = 1 << 21  # numbers held at once where scores are worked out triple by triple
 
 
-class Model:
+class Model(ABC):
     """What all models share: numbering of relations, sides, scoring. Subclasses are frozen values."""
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation")
@@ -65,13 +67,13 @@ class Model:
         """The form of the score."""
         return "dot"
 
+    @abstractmethod
     def _tail(self, e: Ints, r: Ints) -> Array:
         """Query vectors of `(e, r, ?)`; `r` are rows of the relation table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _head(self, e: Ints, r: Ints) -> Array:
         """Query vectors of `(?, r, e)`, for plain models."""
-        raise NotImplementedError
 
     def _table(self, side: str) -> Array:
         """Rows of the candidates for the head or the tail."""
@@ -261,6 +263,13 @@ def _hold(model: Model, **dimensions: int) -> None:
         )
 
 
+def _hold_alike(model: Model) -> None:
+    """Hold entities and relations of one dimension."""
+    _hold(model, entity=2, relation=2)
+    widths = ("entity", model.entity.shape[1]), ("relation", model.relation.shape[1])
+    _same(model, "dimension", *widths)
+
+
 def _norm(model: TransE | RotatE) -> None:
     """Check which norm is asked for."""
     if model.p not in (1, 2):
@@ -290,8 +299,7 @@ class TransE(Model):
     def __post_init__(self) -> None:
         """Check the arrays."""
         _norm(self)
-        _hold(self, entity=2, relation=2)
-        _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
+        _hold_alike(self)
 
     @property
     def form(self) -> Form:
@@ -376,8 +384,7 @@ class DistMult(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold(self, entity=2, relation=2)
-        _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
+        _hold_alike(self)
 
     def _tail(self, e: Ints, r: Ints) -> Array:
         return wide(self.entity[e]) * wide(self.relation[r])
@@ -398,8 +405,7 @@ class ComplEx(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold(self, entity=2, relation=2)
-        _same(self, "dimension", ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1]))
+        _hold_alike(self)
         if self.entity.shape[1] % 2:
             raise InputError(
                 "ComplEx: rows need real and imaginary parts", got=f"width {self.entity.shape[1]}"
@@ -516,11 +522,11 @@ class RESCAL(Model):
         )
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        return _by_relation(wide(self.entity[e]), r, lambda rows: wide(self.relation[rows]))
+        return by_group(wide(self.entity[e]), r, lambda rows: wide(self.relation[rows]))
 
     def _head(self, e: Ints, r: Ints) -> Array:
         turned = self.relation.transpose(0, 2, 1)
-        return _by_relation(wide(self.entity[e]), r, lambda rows: wide(turned[rows]))
+        return by_group(wide(self.entity[e]), r, lambda rows: wide(turned[rows]))
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
         def vectors(h: Ints, t: Ints) -> Array:
@@ -577,13 +583,13 @@ class TuckER(Model):
         return (weights @ self._core).reshape(len(r), i, k)
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        mixed = _by_relation(_affine(wide(self.entity[e]), self.norm_in), r, self._matrices)
+        mixed = by_group(_affine(wide(self.entity[e]), self.norm_in), r, self._matrices)
         return _affine(mixed, self.norm_out)
 
     def _head(self, e: Ints, r: Ints) -> Array:
         # the shift after the core adds the same to all heads of a query: it does not change their order
         scaled = wide(self.entity[e]) * (1 if self.norm_out is None else wide(self.norm_out[0]))
-        return _by_relation(scaled, r, lambda rows: self._matrices(rows).transpose(0, 2, 1))
+        return by_group(scaled, r, lambda rows: self._matrices(rows).transpose(0, 2, 1))
 
     def _table(self, side: str) -> Array:
         if side == "tail" or self.norm_in is None:
@@ -593,61 +599,6 @@ class TuckER(Model):
 
 def _affine(rows: Floats, norm: Array | None) -> Array:
     return rows if norm is None else rows * wide(norm[0]) + wide(norm[1])
-
-
-# Products with the same bits ----------------------------------------------------------------------
-
-
-def _by_relation(rows: Floats, r: Ints, matrices: Callable[[Ints], Floats]) -> Floats:
-    """Multiply each row with the matrix of its relation."""
-    result = np.empty_like(rows)
-    order = np.argsort(r, kind="stable")
-    used, begin = np.unique(r[order], return_index=True)
-    step = max(1, CELLS // rows.shape[1] ** 2)
-    parts = np.split(order, begin[1:])
-    for at in range(0, len(used), step):
-        several = matrices(used[at : at + step])
-        for mine, matrix in zip(parts[at : at + step], several, strict=True):
-            result[mine] = Slices.of(rows[mine], axis=1) @ Slices.of(matrix, axis=0)
-    return result
-
-
-@dataclass(frozen=True)
-class Slices:
-    """A matrix cut into three of few bits, so that BLAS multiplies without rounding.
-
-    BLAS may add in any order, so its result depends on threads, batches and machines; but not where no
-    addition rounds. Entries are cut, relative to the largest of their row (or column), into slices of
-    b bits with `2 b + log2(length) <= 53`: products of slices are sums of integers below 2^53, times a
-    power of two. The six largest products add up, in one order, to the true product within about
-    2^-66 of those largest entries (Ozaki et al. 2012).
-
-    >>> a = np.array([[0.1, 0.2, 0.7]])
-    >>> float((Slices.of(a, axis=1) @ Slices.of(a.T, axis=0))[0, 0])
-    0.5399999999999999
-    """
-
-    parts: tuple[Floats, Floats, Floats]
-
-    @classmethod
-    def of(cls, matrix: Floats, axis: int) -> Slices:
-        """Cut a matrix; `axis` is the one that the product sums over."""
-        bits = (53 - frexp(matrix.shape[axis])[1]) // 2
-        largest = np.abs(matrix).max(axis=axis, keepdims=True)
-        _, exponent = np.frexp(np.where(np.isfinite(largest), largest, np.nan))
-        parts = []
-        rest = matrix
-        for number in (1, 2, 3):
-            unit = np.ldexp(1.0, np.clip(exponent - number * bits, -1000, 1000))
-            part = np.rint(rest / unit) * unit
-            parts.append(part)
-            rest = rest - part
-        return cls((parts[0], parts[1], parts[2]))
-
-    def __matmul__(self, other: Slices) -> Floats:
-        """Multiply, the smallest products first."""
-        (a, b, c), (x, y, z) = self.parts, other.parts
-        return np.asarray(((c @ x + a @ z) + b @ y) + (b @ x + a @ y) + a @ x)
 
 
 # Files --------------------------------------------------------------------------------------------

@@ -35,6 +35,13 @@ adds them first. Without a compiler at installation, NumPy does the same work wi
 
 Restricted candidates are scored restricted: lists shared by many queries (types) by gathering their
 rows once, lists of single queries (samples) pair by pair.
+
+Where things are
+----------------
+`scorer` says what can be ranked, `_arrays` what its arrays may be, `_product` multiplies them with the same
+bits everywhere. `_count` cuts a task into blocks and counts; `_run` has its memory, threads and progress.
+The definition of a score, and counting by NumPy, are in `_numpy`; the proofs in `_bounds`; the kernels in
+`_kernels.c`, called by `_native`. `_torch` does all of this on devices, with the kernels of `_triton`.
 """
 
 from __future__ import annotations

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from evenrank.engine._arrays import array
 from evenrank.engine._bounds import HUGE, SLACK, TINY, Form, U
 from evenrank.engine._run import Runner
-from evenrank.engine.scorer import Factored, array
+from evenrank.engine.scorer import Factored
 from evenrank.errors import InputError
 from evenrank.sums import Ints
 from evenrank.task import Lists, Part

@@ -38,10 +38,11 @@ rows once, lists of single queries (samples) pair by pair.
 
 Where things are
 ----------------
-`scorer` says what can be ranked, `_arrays` what its arrays may be, `_product` multiplies them with the same
-bits everywhere. `_count` cuts a task into blocks and counts; `_run` has its memory, threads and progress.
-The definition of a score, and counting by NumPy, are in `_numpy`; the proofs in `_bounds`; the kernels in
-`_kernels.c`, called by `_native`. `_torch` does all of this on devices, with the kernels of `_triton`.
+`scorer` says what can be ranked, `_arrays` what its arrays may be, `_product` multiplies them with the
+same bits everywhere. `_count` cuts a task into blocks and counts; `_run` has its memory, threads and
+progress. The definition of a score, and counting by NumPy, are in `_numpy`; the proofs in `_bounds`; the
+kernels in `_kernels.c`, called by `_native`. `_torch` does all of this on devices, with the kernels of
+`_triton`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ import torch
 from numpy.typing import NDArray
 
 import evenrank as er
-from evenrank.engine import _torch
+from evenrank.engine import _device
 from null import best
 from rank import QUICK_TRIPLES, PyKEEN, drawn_model, folder, load, verdict
 
@@ -74,6 +74,7 @@ CASES = {
     "TransE L1": Case(40, 40),
     "TransE L2": Case(),
     "RotatE": Case(60, 40),
+    "RotatE L2": Case(60, 40),
     "TuckER d64": Case(),
 }
 
@@ -315,11 +316,15 @@ def fb15k237(bench: Bench) -> None:
 class Stage:
     """What the kernels need to count one part of a task."""
 
-    def __init__(self, bench: Bench, where: Any, factored: er.Factored, part: Any) -> None:
-        self.kernels, self.source = where.kernels, _torch.Source(factored, where)
-        self.index = _torch.indexed(part, where.device, 0, len(part.queries))
-        self.vectors, self.rows = self.source.vectors(self.index), self.source.resident
-        self.form, self.d, self.device = self.source.form, self.source.d, bench.device
+    def __init__(self, where: Any, factored: er.Factored, part: Any) -> None:
+        self.kernels, self.device, self.factored = where.kernels, where.device, factored
+        self.source = _device.Source(factored.form, factored.table, where)
+        self.index = _device.indexed(part, where.device, 0, len(part.queries))
+        self.vectors, self.rows = self.query_vectors(), self.source.resident
+        self.form, self.d = self.source.form, self.source.d
+
+    def query_vectors(self) -> Tensor:
+        return _device.vectors(self.factored, self.index, self.device)
 
     def zeros(self, size: int, kind: torch.dtype = torch.int32) -> Tensor:
         return torch.zeros(size, dtype=kind, device=self.device)
@@ -329,19 +334,18 @@ class Stage:
         return self.zeros(size), self.zeros(size)
 
     def operands(self, exact: bool, kind: torch.dtype | None = None) -> tuple[Any, Any]:
-        rows = self.vectors[self.index.row_query.long()], self.rows
-        queries, table = (self.kernels.Operand(self.form, each, exact) for each in rows)
+        operand = self.kernels.Operand
+        queries = operand(self.form, self.vectors, exact, self.index.row_query)
+        table = operand(self.form, self.rows, exact)
         if kind is not None:
-            for operand in (queries, table):
-                operand.high = operand.low = operand.high.to(kind)
+            for each in (queries, table):
+                each.high = each.low = each.high.to(kind)
         return queries, table
 
     def uncertified(self, kind: torch.dtype | None = None) -> Callable[[], None]:
         """Give the count of plain scores; tf32, unless the rows are to be of another type."""
         (queries, table), index, size = self.operands(False, kind), self.index, len(self.rows)
-        goal = self.kernels.plain(
-            self.form, queries, table, index.asked, len(index.row_query), size, self.d
-        )
+        goal = self.kernels.plain(self.form, queries, table, index.asked, len(index.row_query), self.d)
         counts, nothing = self.counts(), self.zeros(2)
         return lambda: self.kernels.count(
             self.form, queries, table, index, goal, (), counts, nothing, nothing, size, self.d
@@ -352,18 +356,13 @@ class Stage:
         kernels, index, form, d = self.kernels, self.index, self.form, self.d
         queries, table = self.operands(True)
         counts, lost = self.counts(), self.zeros(1, torch.int64)
-        listed, full = self.zeros(2 * _torch.ROOM), self.zeros(kernels.SHARDS, torch.int64)
+        listed, full = self.zeros(2 * self.source.room), self.zeros(kernels.SHARDS, torch.int64)
 
-        def pairs(query: Tensor, row: Tensor) -> Tensor:
-            return kernels.pairs(form, self.vectors, self.rows, query, row)
+        def goals() -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            place = index.targets
+            return kernels.goals(form, self.vectors, self.rows, place, index, queries.square, lost)
 
-        goal = pairs(index.query_of, index.targets)
-        known = pairs(index.known.owner, index.known.value)
-
-        def limits() -> tuple[Tensor, ...]:
-            return _torch.limits(form, self.vectors, self.rows, index.query_of, goal, d)
-
-        bound = limits()
+        goal, bound = goals()
 
         def count() -> None:
             full.zero_()
@@ -375,15 +374,15 @@ class Stage:
             kernels.settle(form, self.vectors, self.rows, index, goal, counts, listed, full, lost, 0, d)
 
         def subtract() -> None:
-            pairs(index.known.owner, index.known.value)
-            kernels.count_lists(known, index.known.start, index.query_of, goal)
+            known = kernels.pairs(form, self.vectors, self.rows, index.known.owner, index.known.value)
+            kernels.count_lists(known, index.known.start, index.query_of, goal, counts, -1)
 
         return {
             "count, certified": count,
             "settle": settle,
-            "query vectors": lambda: self.source.vectors(index),
+            "query vectors": self.query_vectors,
             "split operands": lambda: self.operands(True),
-            "targets and bounds": lambda: (pairs(index.query_of, index.targets), limits()),
+            "targets and bounds": goals,
             "known answers": subtract,
         }
 
@@ -433,9 +432,9 @@ def fused_bf16(bench: Bench, stages: list[Stage], table: Table) -> float:
 
 
 def floors(bench: Bench) -> None:
-    where = _torch.Device(bench.name)
+    where = _device.Device(bench.name)
     model = drawn_model("ComplEx", bench.graph).on(bench.device)
-    stages = [Stage(bench, where, model.factored(part.side), part) for part in bench.task.parts]
+    stages = [Stage(where, model.factored(part.side), part) for part in bench.task.parts]
     table = bench.table(
         f"Floors of ComplEx's shape, both sides: {sum(len(s.vectors) for s in stages):,} queries x "
         f"{len(stages[0].rows):,} entities x {stages[0].vectors.shape[1]}; by the device's clock",
@@ -497,7 +496,7 @@ def wikikg2(bench: Bench) -> None:
     reference = bench.rank(er.Factored("dot", rows, lambda q: asked[q[:, 0]]), few, "cpu")
     bits = bench.bits("wikikg2", bench.rank(scorer, few), reference)
     table.add(f"{len(few)} queries", *[""] * 7, bits)
-    table.note(f"Where over {_torch.ROOM:,} pairs are undecided, they are counted again in halves.")
+    table.note(f"Where over {_device.ROOM:,} pairs are undecided, they are counted again in halves.")
 
 
 # wikikg90m ---------------------------------------------------------------------------------------
@@ -561,11 +560,11 @@ def streamed(bench: Bench, table: Table, scorer: er.Factored, task: er.Task) -> 
     """Rank with blocks as large as fits, and, if that does not take long, with small ones."""
     small = 4 * bench.sizes.block * (10 * scorer.table.shape[1] + 32)  # what `Source` takes for two
     runs = {
-        "er.rank": _torch.Device.free,
+        "er.rank": _device.Device.free,
         f"er.rank, blocks of {bench.sizes.block:,}": lambda _: small,
     }
     for name, free in runs.items():
-        with patch.object(_torch.Device, "free", free):
+        with patch.object(_device.Device, "free", free):
             seconds, ranks = best(lambda: bench.rank(scorer, task), 1)
         rate, moved = (x / seconds / 1e9 for x in (ranks.work.scores, scorer.table.nbytes))
         table.add(name, number(seconds), number(rate, 1), number(moved, 1), undecided(ranks))

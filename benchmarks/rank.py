@@ -120,10 +120,10 @@ def drawn_model(name: str, graph: er.Graph) -> er.models.Model:
             return er.models.ComplEx(table(n, 512), table(k, 512))
         case ["TransE", norm]:
             return er.models.TransE(table(n, 256), table(k, 256), p=int(norm[1]))
-        case ["RotatE"]:
+        case ["RotatE", *norm]:  # with the paper's norm, 1, unless another one is named
             phase = rng.uniform(-np.pi, np.pi, (k, 256))
             turn = np.concatenate([np.cos(phase), np.sin(phase)], axis=1).astype(np.float32)
-            return er.models.RotatE(table(n, 512), turn)
+            return er.models.RotatE(table(n, 512), turn, p=int(norm[0][1]) if norm else 1)
         case _:
             return er.models.TuckER(table(n, 64), table(k, 64), table(64, 64, 64))
 

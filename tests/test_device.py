@@ -14,7 +14,7 @@ import evenrank as er
 
 torch = pytest.importorskip("torch", reason="torch is not installed (make peers installs it)")
 
-from evenrank.engine import _torch  # noqa: E402  # needs torch
+from evenrank.engine import _device, _torch  # noqa: E402  # need torch
 
 FORMS = ("dot", "l1", "l2", "modulus")
 DEVICES = ["torch:cpu"] + (["cuda", "torch:cuda"] if torch.cuda.is_available() else [])
@@ -91,12 +91,12 @@ def test_hostile_scales(device, form, scale):
 @pytest.mark.parametrize("device", DEVICES)
 def test_tables_stream_through_small_devices(device, monkeypatch):
     """A table that does not fit comes block by block; half precision stays half until it is there."""
-    monkeypatch.setattr(_torch.Device, "free", lambda self: 200_000)
+    monkeypatch.setattr(_device.Device, "free", lambda self: 200_000)
     table = numbers(5_000, 16).astype(np.float16)
     model = er.Factored("dot", table, lambda queries: table[queries[:, 0]].astype(np.float64))
-    source = _torch.Source(model, _torch.Device(device))
+    source = _device.Source("dot", table, _device.Device(device))
     assert source.resident is None
-    assert len(list(source.blocks(1))) > 10
+    assert len(list(source.blocks(source.starts(1)))) > 10
     task = er.Task.of(np.arange(300) % 90, np.arange(300) * 13, size=5_000, known=([[0], [1]], [17, 18]))
     assert columns(er.rank(model, task, device=device)) == columns(er.rank(model, task, device="cpu"))
 
@@ -120,9 +120,9 @@ def test_an_index_is_made_once():
     task = GRAPH.task("valid")
     model = models(GRAPH, 3)[0]
     er.rank(model, task, device="torch:cpu")
-    first = _torch.indexed(task.parts[0], torch.device("cpu"), 0, len(task.parts[0].queries))
+    first = _device.indexed(task.parts[0], torch.device("cpu"), 0, len(task.parts[0].queries))
     er.rank(model, task, device="torch:cpu")
-    assert _torch.indexed(task.parts[0], torch.device("cpu"), 0, len(task.parts[0].queries)) is first
+    assert _device.indexed(task.parts[0], torch.device("cpu"), 0, len(task.parts[0].queries)) is first
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -135,9 +135,31 @@ def test_bad_scores_and_devices(device):
     bad = er.Factored("dot", np.ones((14, 2)), lambda queries: np.ones((len(queries), 3)))
     with pytest.raises(er.InputError, match="query vectors have the wrong shape"):
         er.rank(bad, TASKS["filtered"], device=device)
-    with pytest.raises(er.InputError, match="this device cannot be used; got nowhere"):
+    with pytest.raises(er.InputError, match="this device cannot be used; got 'nowhere'"):
         er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="nowhere")
     assert len(er.rank(models(GRAPH, 2)[0], TASKS["raw"], device="auto")) == 402
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_running_out_of_memory(device, monkeypatch):
+    """Smaller pieces, then an error that says what to do."""
+    model, task, most = models(GRAPH, 3)[0], TASKS["filtered"], 50
+    want, allocate, tried = columns(er.rank(model, task)), _torch.Count._allocate, []
+
+    def limited(count, targets):
+        tried.append(count.stop - count.start)
+        if tried[-1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+        allocate(count, targets)
+
+    monkeypatch.setattr(_torch.Count, "_allocate", limited)
+    assert columns(er.rank(model, task, device=device)) == want
+    assert max(tried) > 50 > min(tried)
+    most = 0
+    with pytest.raises(
+        er.InputError, match=r"out of memory on the device.*got CUDA out of.*rank on the CPU"
+    ):
+        er.rank(model, task, device=device)
 
 
 def test_one_bad_score_is_named(monkeypatch):
@@ -160,19 +182,21 @@ def test_ranking_while_training(capsys):
 
 INTERPRETED = """
 import numpy as np
+import torch
 import evenrank as er
 import evenrank.engine
-from evenrank.engine import _torch, _triton
+from evenrank.engine import _device, _triton
+from evenrank.engine._vectors import RULES, combined
 from test_device import GRAPH, TASKS, columns, models
 
 small = {"ROWS": 32, "COLUMNS": 32}
 for tile in _triton.TILES.values():
     tile.update(small, DEPTH=min(tile["DEPTH"], 16))
-_torch.TARGETS = 2
-interpreted = _torch.Device("cpu")
+_device.TARGETS = 2
+interpreted = _device.Device("cpu")
 assert interpreted.kernels is _triton
-chosen = er.engine._device
-er.engine._device = lambda device, scorer: device if device is interpreted else chosen(device, scorer)
+chosen = er.engine._where
+er.engine._where = lambda device, scorer: device if device is interpreted else chosen(device, scorer)
 
 def both(model, task):
     return columns(er.rank(model, task, device=interpreted)), columns(er.rank(model, task))
@@ -189,10 +213,16 @@ table = np.array([[1e-30], [2e-30], [3e37]], np.float32)
 huge = er.Factored("dot", table, lambda queries: np.full((len(queries), 1), 1e40))
 got, want = both(huge, er.Task.of([[0], [0], [0]], targets=[0, 1, 2], size=3))
 assert got == want, "huge"
-_torch.ROOM = 2 * _triton.SHARDS
+_device.ROOM = 2 * _triton.SHARDS
 tied = er.Factored("l1", np.ones((70, 3), np.float32), lambda queries: np.zeros((len(queries), 3)))
 got, want = both(tied, er.Task.of([[0], [0], [1], [2]], targets=[0, 1, 2, 69], size=70))
 assert got == want, "tied"  # more is undecided than fits: halves, then query by query
+for i, rule in enumerate(RULES):
+    left, right = np.random.default_rng(i).standard_normal((2, 9, 6))
+    one, other = np.array([3, 0, 8, 8]), np.array([1, 1, 0, 5])
+    given = [torch.as_tensor(x) for x in (left.astype(np.float32), one, right, other)]
+    want = combined(rule, left.astype(np.float32), one, right, other)
+    assert (_triton.combined(rule, *given).numpy() == want).all(), rule
 print("same bits")
 """
 

@@ -35,6 +35,7 @@ from evenrank.engine import _numpy
 from evenrank.engine._arrays import array, host, join, place, to, wide
 from evenrank.engine._bounds import Form
 from evenrank.engine._product import Slices, by_group
+from evenrank.engine._vectors import combined
 from evenrank.engine.scorer import Candidates, Factored
 from evenrank.errors import InputError
 from evenrank.files import replacing
@@ -121,12 +122,14 @@ class Model(ABC):
     @property
     def device(self) -> str:
         """Where the arrays are: `cpu`, or a device of torch, if any of them is on one."""
-        places = {place(getattr(self, name)) for name in _present(self)} - {"cpu"}
-        return min(places, default="cpu")
+        return min(self._places() - {"cpu"}, default="cpu")
+
+    def _places(self) -> set[str]:
+        return {place(getattr(self, name)) for name in _present(self)}
 
     def on(self, device: Any) -> Self:
         """Give the model with its arrays on a device of torch; those that are there are not copied."""
-        if self.ON_HOST or (device is None and self.device == "cpu"):
+        if self.ON_HOST or self._places() == {"cpu" if device is None else str(device)}:
             return self
         arrays = {name: to(device, getattr(self, name)) for name in _present(self)}
         moved = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
@@ -234,11 +237,6 @@ class Model(ABC):
         return result
 
 
-def _halves(rows: Any) -> tuple[Any, Any]:
-    half = rows.shape[1] // 2
-    return wide(rows[:, :half]), wide(rows[:, half:])
-
-
 def _hold(model: Model, **dimensions: int) -> None:
     """Turn arrays into tables of floats and check their dimensions (number of axes of each)."""
     for name, axes in dimensions.items():
@@ -307,13 +305,13 @@ class TransE(Model):
         return "l1" if self.p == 1 else "l2"
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        return wide(self.entity[e]) + wide(self.relation[r])
+        return combined("sum", self.entity, e, self.relation, r)
 
     def _head(self, e: Ints, r: Ints) -> Array:
-        return wide(self.entity[e]) - wide(self.relation[r])
+        return combined("difference", self.entity, e, self.relation, r)
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
-        return self.relation, lambda h, t: wide(self.entity[t]) - wide(self.entity[h])
+        return self.relation, lambda h, t: combined("difference", self.entity, t, self.entity, h)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -345,7 +343,7 @@ class RotatE(Model):
                 "RotatE: entities need real and imaginary parts, relations phases or both parts",
                 got=f"widths {width} and {self.relation.shape[1]}",
             )
-        real, imaginary = self._rotation
+        real, imaginary = self._rotation[:, : width // 2], self._rotation[:, width // 2 :]
         off = float(abs((real * real + imaginary * imaginary) ** 0.5 - 1).max())
         if not off < 1e-3:
             raise InputError(
@@ -353,25 +351,20 @@ class RotatE(Model):
             )
 
     @cached_property
-    def _rotation(self) -> tuple[Any, Any]:
+    def _rotation(self) -> Array:
         """Real and imaginary parts of the relations, worked out once."""
         if self.relation.shape[1] == self.entity.shape[1]:
-            return _halves(self.relation)
+            return wide(self.relation)
         # on the host, always: another device's sine may have another last bit
         phase = wide(host(self.relation))
         where = getattr(self.relation, "device", None) if self.device != "cpu" else None
-        return to(where, np.cos(phase)), to(where, np.sin(phase))
-
-    def _turn(self, e: Ints, r: Ints, sign: int) -> Array:
-        a, b = _halves(self.entity[e])
-        c, d = self._rotation[0][r], sign * self._rotation[1][r]
-        return join(a * c - b * d, a * d + b * c)
+        return to(where, join(np.cos(phase), np.sin(phase)))
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        return self._turn(e, r, 1)
+        return combined("turn", self.entity, e, self._rotation, r)
 
     def _head(self, e: Ints, r: Ints) -> Array:
-        return self._turn(e, r, -1)
+        return combined("turn back", self.entity, e, self._rotation, r)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -387,12 +380,12 @@ class DistMult(Model):
         _hold_alike(self)
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        return wide(self.entity[e]) * wide(self.relation[r])
+        return combined("product", self.entity, e, self.relation, r)
 
     _head = _tail
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
-        return self.relation, lambda h, t: wide(self.entity[h]) * wide(self.entity[t])
+        return self.relation, lambda h, t: combined("product", self.entity, h, self.entity, t)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -412,19 +405,13 @@ class ComplEx(Model):
             )
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        (a, b), (c, d) = _halves(self.entity[e]), _halves(self.relation[r])
-        return join(a * c - b * d, a * d + b * c)
+        return combined("turn", self.entity, e, self.relation, r)
 
     def _head(self, e: Ints, r: Ints) -> Array:
-        (a, b), (c, d) = _halves(self.entity[e]), _halves(self.relation[r])
-        return join(a * c + b * d, b * c - a * d)
+        return combined("turn back", self.entity, e, self.relation, r)
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
-        def vectors(h: Ints, t: Ints) -> Array:
-            (a, b), (x, y) = _halves(self.entity[h]), _halves(self.entity[t])
-            return join(a * x + b * y, a * y - b * x)
-
-        return self.relation, vectors
+        return self.relation, lambda h, t: combined("turn back", self.entity, t, self.entity, h)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -444,16 +431,16 @@ class CP(Model):
         _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        return wide(self.head[e]) * wide(self.relation[r])
+        return combined("product", self.head, e, self.relation, r)
 
     def _head(self, e: Ints, r: Ints) -> Array:
-        return wide(self.tail[e]) * wide(self.relation[r])
+        return combined("product", self.tail, e, self.relation, r)
 
     def _table(self, side: str) -> Array:
         return self.tail if side == "tail" else self.head
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
-        return self.relation, lambda h, t: wide(self.head[h]) * wide(self.tail[t])
+        return self.relation, lambda h, t: combined("product", self.head, h, self.tail, t)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -482,12 +469,12 @@ class SimplE(Model):
         return join(self.tail, self.head)
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        forward = wide(self.head[e]) * wide(self.relation[r])
-        return join(forward, wide(self.tail[e]) * wide(self.backward[r])) * 0.5
+        forward = combined("product", self.head, e, self.relation, r)
+        return join(forward, combined("product", self.tail, e, self.backward, r)) * 0.5
 
     def _head(self, e: Ints, r: Ints) -> Array:
-        backward = wide(self.head[e]) * wide(self.backward[r])
-        return join(backward, wide(self.tail[e]) * wide(self.relation[r])) * 0.5
+        backward = combined("product", self.head, e, self.backward, r)
+        return join(backward, combined("product", self.tail, e, self.relation, r)) * 0.5
 
     def _table(self, side: str) -> Array:
         del side
@@ -495,8 +482,8 @@ class SimplE(Model):
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
         def vectors(h: Ints, t: Ints) -> Array:
-            forward = wide(self.head[h]) * wide(self.tail[t])
-            return join(forward, wide(self.head[t]) * wide(self.tail[h])) * 0.5
+            forward = combined("product", self.head, h, self.tail, t)
+            return join(forward, combined("product", self.head, t, self.tail, h)) * 0.5
 
         return join(self.relation, self.backward), vectors
 

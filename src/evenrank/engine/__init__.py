@@ -42,12 +42,13 @@ Where things are
 same bits everywhere. `_count` cuts a task into blocks and counts; `_run` has its memory, threads and
 progress. The definition of a score, and counting by NumPy, are in `_numpy`; the proofs in `_bounds`; the
 kernels in `_kernels.c`, called by `_native`. `_torch` does all of this on devices, with the kernels of
-`_triton`.
+`_triton` and what `_device` has put there.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ from evenrank.sums import Ints
 from evenrank.task import Part, Task, in_place
 
 if TYPE_CHECKING:
-    from evenrank.engine._torch import Device
+    from evenrank.engine._device import Device
 
 __all__ = ["Candidates", "Factored", "Scorer", "rank"]
 
@@ -102,39 +103,40 @@ def rank(
         raise InputError("a task needs at least one side", got="none")
     _check_vocabulary(scorer, task)
     start = time.perf_counter()
-    where = _device(device, scorer)
+    where = _where(device, scorer)
     if where is not None and any(_factored(scorer, part) is None for part in task.parts):
         where = None  # scorers that do not factor compute where they like, and are counted here
     if hasattr(scorer, "on"):  # a table too large for the device stays on the host, and streams
         scorer = scorer.on(where.device if where and where.has_room(scorer) else None)
     plan = [(part, _factored(scorer, part)) for part in task.parts]
     with Runner(
-        memory_limit(memory),
+        0 if where and memory is None else memory_limit(memory),  # of the host; a device has its own
         thread_count(threads),
         kernels(),
         total=sum(part.scores for part in task.parts),
         show=progress,
         on_device=where is not None,
     ) as runner:
-        counted = _counted(scorer, plan, runner, where, exact)
+        # a part is put in place while a device counts the next
+        counted = [
+            (in_place(part, better), in_place(part, equal), undecided)
+            for (part, _), (better, equal, undecided) in zip(
+                plan, _counted(scorer, plan, runner, where, exact), strict=True
+            )
+        ]
     kinds = {
         "as given" if factored is None else PRECISION[exact or _certified(where, part)]
         for part, factored in plan
     }
-    better, equal = (
-        np.concatenate([in_place(part, column) for part, column in zip(task.parts, counts, strict=True)])
-        for counts in ([better for better, _, _ in counted], [equal for _, equal, _ in counted])
-    )
+    better, equal = (np.concatenate([counts[i] for counts in counted]) for i in (0, 1))
     protocol = {**task.protocol, "model": _name(scorer), "scores": " and ".join(sorted(kinds))}
-    ranks = Ranks(better, equal, task.candidates, protocol=protocol)
-    ranks.keys = dict(task.keys)  # checked when the task was made
-    ranks.work = Work(
+    work = Work(
         scores=sum(part.scores for part in task.parts),
         seconds=time.perf_counter() - start,
         undecided=sum(undecided for _, _, undecided in counted),
         kernels=where.name if where else runner.kernels.name,
     )
-    return ranks
+    return Ranks.counted(better, equal, task.candidates, task.keys, protocol, work)
 
 
 def _counted(
@@ -143,23 +145,22 @@ def _counted(
     runner: Runner,
     where: Device | None,
     exact: bool,
-) -> list[tuple[Ints, Ints, int]]:
+) -> Iterator[tuple[Ints, Ints, int]]:
     """Count each part where and as it can be counted."""
     if where is not None and all(factored is not None for _, factored in plan):
         from evenrank.engine._torch import count_on_device
 
-        return count_on_device([(p, f) for p, f in plan if f is not None], where, runner, exact)
-    counted = []
+        yield from count_on_device([(p, f) for p, f in plan if f is not None], where, runner, exact)
+        return
     for part, factored in plan:
         if factored is not None and exact:
-            counted.append(count_factored(factored, part, runner))
+            yield count_factored(factored, part, runner)
         else:
             function = plain(factored, runner) if factored else _function(scorer)
-            counted.append(count_scores(function, part, runner))
-    return counted
+            yield count_scores(function, part, runner)
 
 
-def _device(device: Any, scorer: Any) -> Device | None:
+def _where(device: Any, scorer: Any) -> Device | None:
     """Find the device of torch to rank on; None: the CPU, without torch."""
     text = "" if device is None else str(device)
     if not text:  # where the model is
@@ -174,7 +175,7 @@ def _device(device: Any, scorer: Any) -> Device | None:
         raise InputError(
             "ranking on a device needs torch", got=f"device {text!r}", do="pip install 'evenrank[torch]'"
         )
-    from evenrank.engine._torch import Device, cuda_is_there
+    from evenrank.engine._device import Device, cuda_is_there
 
     if text == "auto":
         return Device("cuda") if cuda_is_there() else None

@@ -1,9 +1,10 @@
 """Kernels for NVIDIA's GPUs: score a tile and count it in registers; settle what is left in float64.
 
 The plan of `_kernels.c`. Inner products run on tensor cores: each number as two of bfloat16,
-`x = h + l`, of which three products are added up, `h h + h l + l h`. Distances run on the ordinary
-cores, one dimension at a time. A candidate further from the target's score than the bound
-(`_torch.limits`) is counted; the others go to a list, and the next kernel scores them by definition:
+`x = h + l`, of which three products are added up, `h h + h l + l h`. So do Euclidean distances, as
+`q e - |e|^2 / 2`, both vectors taken from the middle of the table. Other distances run on the ordinary
+cores, one dimension at a time. A candidate further from the target's score than the bound (`sharpness`,
+`_torch.limits`) is counted; the others go to a list, and the next kernel scores them by definition:
 float64, folded by halves, no product fused into a sum, the bits of the CPU.
 
 Queries come sorted by how many targets they have, so that the rows of a tile need about as many
@@ -20,7 +21,8 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from evenrank.engine._bounds import FORMS, Form
+from evenrank.engine._bounds import FORMS, HUGE, SLACK, TINY, Form, U
+from evenrank.engine._vectors import RULES, Rule
 
 Tensor: TypeAlias = Any  # torch's; it is not there where types are checked
 
@@ -28,7 +30,9 @@ Tensor: TypeAlias = Any  # torch's; it is not there where types are checked
 TILES: dict[str, dict[str, int]] = {
     "split": {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 3},
     "plain": {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3},
-    "distance": {"ROWS": 32, "COLUMNS": 32, "DEPTH": 8, "num_warps": 1, "num_stages": 1},
+    "l1": {"ROWS": 32, "COLUMNS": 64, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 128},
+    "l2": {"ROWS": 32, "COLUMNS": 64, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 128},
+    "modulus": {"ROWS": 32, "COLUMNS": 32, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 96},
 }
 SHARDS = 128  # parts of the list of undecided pairs
 PAIRS = 512  # numbers a warp folds at a time
@@ -36,6 +40,62 @@ GROUP = 8  # tiles above each other that are worked on at the same time, and sha
 
 
 # fmt: off
+@triton.jit
+def _bfloat16(x):
+    # round float32 to bfloat16 and leave it in float32; bit by bit, as the interpreter has no bfloat16
+    bits = x.to(tl.int32, bitcast=True)
+    return ((bits + 32767 + ((bits >> 16) & 1)) & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _combine(left, i, right, j, out, wide_left, wide_i, wide_right, wide_j, RULE: tl.constexpr,
+             D: tl.constexpr, BLOCK: tl.constexpr):
+    # `_vectors.combined`, row by row; to be compiled without fusing
+    row = tl.program_id(0).to(tl.int64)
+    left += tl.load(i + row * wide_i).to(tl.int64) * wide_left
+    right += tl.load(j + row * wide_j).to(tl.int64) * wide_right
+    k = tl.arange(0, BLOCK)
+    real = k < D
+    a = tl.load(left + k, mask=real, other=0.0).to(tl.float64)
+    c = tl.load(right + k, mask=real, other=0.0).to(tl.float64)
+    if RULE < 3:
+        x = a + c if RULE == 0 else a - c if RULE == 1 else a * c
+        tl.store(out + row * D + k, x, mask=real)
+    else:
+        b = tl.load(left + D + k, mask=real, other=0.0).to(tl.float64)
+        d = tl.load(right + D + k, mask=real, other=0.0).to(tl.float64)
+        x = a * c - b * d if RULE == 3 else a * c + b * d
+        y = a * d + b * c if RULE == 3 else b * c - a * d
+        tl.store(out + row * 2 * D + k, x, mask=real)
+        tl.store(out + row * 2 * D + D + k, y, mask=real)
+
+
+@triton.jit
+def _split(rows, pick, middle, high, low, size, square, first, second, least, most, PICK: tl.constexpr,
+           MOVE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+           DEPTH: tl.constexpr):
+    # a row in two parts of bfloat16, its squared length, and its length as the bound weighs it
+    row = tl.program_id(0).to(tl.int64)
+    source = tl.load(pick + row).to(tl.int64) if PICK else row
+    k = tl.arange(0, BLOCK)
+    x = tl.load(rows + source * D + k, mask=k < D, other=0.0).to(tl.float64)
+    if MOVE:
+        x -= tl.load(middle + k, mask=k < D, other=0.0)
+    part = _bfloat16(x.to(tl.float32))
+    tl.store(high + row * WIDTH + k, part.to(high.dtype.element_ty), mask=k < WIDTH)
+    part = _bfloat16((x - part.to(tl.float64)).to(tl.float32))
+    tl.store(low + row * WIDTH + k, part.to(low.dtype.element_ty), mask=k < WIDTH)
+    steps: tl.constexpr = (D + DEPTH - 1) // DEPTH
+    whole = tl.sum(x * x, axis=0)
+    weighed = tl.sum(x * x * (first + second * (steps - k // DEPTH).to(tl.float64) / steps), axis=0)
+    # where squares have vanished, the largest entry will do
+    largest = tl.max(tl.abs(x), axis=0)
+    length = tl.where(whole > 1e-280, tl.sqrt(weighed), largest * tl.sqrt((first + second) * D))
+    fine = tl.where(whole > 1e-280, tl.sqrt(whole), largest) < most
+    tl.store(size + row, tl.where(fine, length * 1.000001 + least, float("inf")).to(tl.float32))
+    tl.store(square + row, whole)
+
+
 @triton.jit
 def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
           COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
@@ -77,8 +137,8 @@ def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, 
                     else:
                         v = tl.load(ra, mask=start + j < D, other=0.0)
                         v -= tl.load(rb, mask=start + j < D, other=0.0)
-                    s = u * u + v * v
-                    acc -= s * tl.rsqrt(tl.maximum(s, 1e-36))  # cheaper than a root, and 0 stays 0
+                    s = u * u + (v * v + 1e-36)  # not 0, and next to nothing
+                    acc -= s * tl.rsqrt(s)  # cheaper than a root
                     ra += n
                     rb += m
                 pa += n  # step by step: 32 bits would not hold the distance from the start
@@ -101,10 +161,10 @@ def _split_tile(a, b, al, bl, row, column, D: tl.constexpr, ROWS: tl.constexpr, 
 
 
 @triton.jit
-def _count(a, b, al, bl, row_query, row_first, row_end, goal, low, high, slope, weight, better, equal,
-           listed, full, n, m, room, FORM: tl.constexpr, SPLIT: tl.constexpr, EXACT: tl.constexpr,
-           D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-           GROUP: tl.constexpr, SHARDS: tl.constexpr):
+def _count(a, b, al, bl, row_first, row_end, goal, low, high, length, weight, square, better, equal,
+           listed, full, n, m, wide_n, wide_m, room, FORM: tl.constexpr, SPLIT: tl.constexpr,
+           EXACT: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+           DEPTH: tl.constexpr, GROUP: tl.constexpr, SHARDS: tl.constexpr):
     program = tl.program_id(0)
     wide = GROUP * ((m + COLUMNS - 1) // COLUMNS)
     start = program // wide * GROUP
@@ -117,17 +177,24 @@ def _count(a, b, al, bl, row_query, row_first, row_end, goal, low, high, slope, 
     columns = column < m
     if SPLIT:
         acc = _split_tile(a, b, al, bl, row, left, D, ROWS, COLUMNS, DEPTH)
-    else:
-        acc = _tile(a, b, al, bl, tl.where(rows, place, 0), tl.where(columns, column, 0), n, m,
+    elif FORM == 0:
+        acc = _tile(a, b, al, bl, tl.where(rows, place, 0), tl.where(columns, column, 0), wide_n, wide_m,
                     FORM, D, ROWS, COLUMNS, DEPTH)
+    else:  # turned, and filled up with zeros to whole tiles
+        acc = _tile(a, b, al, bl, place, column, wide_n, wide_m, FORM, D, ROWS, COLUMNS, DEPTH)
     acc = tl.where(columns[None, :], acc, -float("inf"))
     target = tl.load(row_first + place, mask=rows, other=0)
     end = tl.load(row_end + place, mask=rows, other=0)
     most = tl.max(end - target, axis=0)
     if EXACT:
-        more = tl.load(slope + tl.load(row_query + place, mask=rows, other=0), mask=rows, other=0.0)
-        if FORM == 0:
+        more = tl.zeros((ROWS,), dtype=tl.float32)
+        if SPLIT:
+            more = tl.load(length + place, mask=rows, other=0.0)
             more = more * tl.max(tl.load(weight + column, mask=columns, other=0.0), axis=0)
+            if FORM == 2:
+                half = (tl.load(square + column, mask=columns, other=0.0) * 0.5).to(tl.float32)
+                acc -= half[None, :]
+                more += tl.max(half, axis=0) * 1.4e-7  # 2.3 units, for half and for taking it off
         shard = program % SHARDS  # the list is in parts, so that not everybody waits for one counter
     while most > 0:
         real = target < end
@@ -175,15 +242,15 @@ def _count(a, b, al, bl, row_query, row_first, row_end, goal, low, high, slope, 
 
 
 @triton.jit
-def _listed(a, b, al, bl, block, starts, owner, value, out, n, m, FORM: tl.constexpr, D: tl.constexpr,
-            ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
+def _listed(a, b, al, bl, block, starts, owner, value, out, n, wide_n, wide_m, FORM: tl.constexpr,
+            D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
     # scores of listed pairs, with the very bits that the tiles of `_count` have
     place = tl.load(block + tl.program_id(0)) * ROWS + tl.arange(0, ROWS)
     entry = tl.load(starts + tl.program_id(0)) + tl.arange(0, COLUMNS)
     columns = entry < tl.load(starts + tl.program_id(0) + 1)
     column = tl.load(value + entry, mask=columns, other=0)
     row = tl.where(place < n, place, 0)
-    acc = _tile(a, b, al, bl, row, column, n, m, FORM, D, ROWS, COLUMNS, DEPTH)
+    acc = _tile(a, b, al, bl, row, column, wide_n, wide_m, FORM, D, ROWS, COLUMNS, DEPTH)
     hit = tl.load(owner + entry, mask=columns, other=-1)[None, :] == place[:, None]
     tl.store(out + entry, tl.sum(tl.where(hit, acc, 0.0), axis=0), mask=columns)
 
@@ -237,6 +304,38 @@ def _pairs(q, e, query, row, out, count, FORM: tl.constexpr, D: tl.constexpr, BA
 
 
 @triton.jit
+def _goals(q, e, query_of, place, target, row_of, square, goal, low, high, lost, count, least, root,
+           FORM: tl.constexpr, SPLIT: tl.constexpr, D: tl.constexpr, BATCH: tl.constexpr,
+           LOG: tl.constexpr):
+    # the targets' own scores and, for tensor cores, between which scores nothing is decided
+    at = tl.program_id(0).to(tl.int64) * BATCH
+    while at < count:
+        i = at + tl.arange(0, BATCH)
+        real = i < count
+        query, row = tl.load(query_of + i, mask=real, other=0), tl.load(place + i, mask=real, other=0)
+        x = _exact(q, e, query, row, real, FORM, D, BATCH, LOG)
+        tl.store(goal + i, x, mask=real)
+        _note_nan(lost, x, query, tl.load(target + i, mask=real, other=0), real, BATCH)
+        if SPLIT:
+            whole = tl.load(square + tl.load(row_of + query, mask=real, other=0), mask=real, other=0.0)
+            beside = least * (root * tl.sqrt(whole) + 2 * D)  # what underflows
+            if FORM == 2:
+                beside += (whole + tl.abs(x)) * 1e-12  # and what is rounded in the next line
+                x = (x + whole) * 0.5
+            beside += tl.abs(x) * 9.5e-7 + 1e-36  # and as it becomes float32
+            tl.store(low + i, (x - beside).to(tl.float32), mask=real)
+            tl.store(high + i, (x + beside).to(tl.float32), mask=real)
+        at += tl.num_programs(0) * BATCH
+
+
+@triton.jit
+def _note_nan(lost, x, query, row, real, BATCH: tl.constexpr):
+    pair = query.to(tl.int64) * (1 << 32) + row + 1
+    nan = real & (x != x)
+    tl.atomic_max(lost + tl.zeros((BATCH,), dtype=tl.int32), pair, mask=nan, sem="relaxed")
+
+
+@triton.jit
 def _settle(q, e, listed, full, room, query_of, goal, better, equal, lost, offset, FORM: tl.constexpr,
             D: tl.constexpr, BATCH: tl.constexpr, LOG: tl.constexpr,
             SHARDS: tl.constexpr):
@@ -254,14 +353,12 @@ def _settle(q, e, listed, full, room, query_of, goal, better, equal, lost, offse
         mine = tl.load(goal + target, mask=real, other=0.0)
         tl.atomic_add(better + target, 1, mask=real & (x > mine), sem="relaxed")
         tl.atomic_add(equal + target, 1, mask=real & (x == mine), sem="relaxed")
-        pair = query.to(tl.int64) * (1 << 32) + row + offset + 1
-        nan = real & (x != x)
-        tl.atomic_max(lost + tl.zeros((BATCH,), dtype=tl.int32), pair, mask=nan, sem="relaxed")
+        _note_nan(lost, x, query, row + offset, real, BATCH)
         at += tl.num_programs(0) // SHARDS * BATCH
 
 
 @triton.jit
-def _lists(scores, start, query_of, goal, better, equal, BLOCK: tl.constexpr):
+def _lists(scores, start, query_of, goal, better, equal, SIGN: tl.constexpr, BLOCK: tl.constexpr):
     target = tl.program_id(0).to(tl.int64)
     query = tl.load(query_of + target)
     mine = tl.load(goal + target)
@@ -275,32 +372,81 @@ def _lists(scores, start, query_of, goal, better, equal, BLOCK: tl.constexpr):
         over += ((i < end) & (x > mine)).to(tl.int32)
         same += ((i < end) & (x == mine)).to(tl.int32)
         at += BLOCK
-    tl.store(better + target, tl.sum(over, axis=0))
-    tl.store(equal + target, tl.sum(same, axis=0))
+    tl.store(better + target, tl.load(better + target) + SIGN * tl.sum(over, axis=0))
+    tl.store(equal + target, tl.load(equal + target) + SIGN * tl.sum(same, axis=0))
 # fmt: on
 
 
 # Launching ----------------------------------------------------------------------------------------
 
 
+def sharpness(form: Form, d: int, device: torch.device) -> tuple[float, float]:
+    """Bound the error of split inner products, relative to `|q| |e|`: what is constant, what adds up.
+
+    Numbers are split in two, `x = h + l + r` with `|r| <= 2^-18 |x|`, and `l l` is left out: `3 2^-18`.
+    Taking `|e|^2 / 2` off for Euclidean distances rounds once more. Then, tensor cores multiply exactly,
+    align some products and the sum so far to the largest of them, and cut off what lies some bits below
+    its last place (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). From Hopper on, 16
+    products and two bits: `17 2^-25`, and `2^-23` for the result. Before it, twice 8 products and one
+    bit: `2 (9 2^-24 + 2^-23)`. All of that relative to the absolute sum so far.
+
+    That sum is at most `|q_1..j| |e_1..j|` after j dimensions. So the loss of all steps together is, by
+    Cauchy and Schwarz, at most a product of two lengths, in which a dimension weighs as many steps as it
+    takes part in; and with the constant part, of two lengths in which it weighs both. `_split` works
+    these lengths out.
+    """
+    hopper = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
+    cut = 2.0**-20.3 if hopper else 2.0**-19.5
+    constant = 3.1 * 2.0**-18 + (1.1 * U if form == "l2" else 0)
+    return constant * SLACK, 3 * -(-d // 16) * cut * SLACK
+
+
 class Operand:
     """Rows as tiles read them: split in two for tensor cores, or turned for distances."""
 
-    def __init__(self, form: Form, rows: Tensor, exact: bool) -> None:
-        """Convert rows of float32 or float64."""
-        self.kind = "distance" if form != "dot" else "split" if exact else "plain"
-        if self.kind == "split":
-            if rows.shape[1] % 8:  # the copy engine wants whole units of 16 bytes
-                rows = torch.nn.functional.pad(rows, (0, -rows.shape[1] % 8))
-            self.high = rows.to(torch.bfloat16)
-            self.low = (rows - self.high.to(rows.dtype)).to(torch.bfloat16)
-            if not rows.is_cuda:  # the interpreter multiplies no bfloat16; the values are the same
-                self.high, self.low = self.high.float(), self.low.float()
-        else:
-            rows = rows.to(torch.float32)
-            self.high = self.low = rows if form == "dot" else rows.T.contiguous()
-            if form == "modulus":
-                self.high, self.low = self.high.chunk(2)
+    def __init__(
+        self,
+        form: Form,
+        rows: Tensor,
+        exact: bool,
+        pick: Tensor | None = None,
+        middle: Tensor | None = None,
+    ) -> None:
+        """Convert rows of float32 or float64: all, or those that are picked; split, from the middle."""
+        if exact and form in ("dot", "l2"):
+            self.kind = "split"
+            self._split(form, rows, pick, middle)
+            return
+        self.kind = "plain" if form == "dot" else form
+        rows = rows if pick is None else rows[pick]
+        rows = rows.to(torch.float32)
+        if form != "dot":
+            tile = TILES[self.kind]
+            whole = torch.nn.functional.pad(
+                rows, (0, 0, 0, -len(rows) % max(tile["ROWS"], tile["COLUMNS"]))
+            )
+            rows = whole.T.contiguous()
+        self.high, self.low = rows.chunk(2) if form == "modulus" else (rows, rows)
+        self.size = self.square = rows  # not read
+        self.stride = rows.shape[1]
+
+    def _split(self, form: Form, rows: Tensor, pick: Tensor | None, middle: Tensor | None) -> None:
+        n, d = len(rows) if pick is None else len(pick), rows.shape[1]
+        self.stride = d + -d % 8  # the copy engine wants whole units of 16 bytes
+        # the interpreter multiplies no bfloat16; the values are the same
+        kind = torch.bfloat16 if rows.is_cuda else torch.float32
+        self.high, self.low = (rows.new_empty((n, self.stride), dtype=kind) for _ in "hl")
+        self.size, self.square = (rows.new_empty(n, dtype=t) for t in (torch.float32, torch.float64))
+        first, second = sharpness(form, d, rows.device)
+        least = 2.1 * TINY * (d / first) ** 0.5  # so that what underflows is bounded too
+        most = HUGE if form == "dot" else 2.0**60  # its square must not overflow either
+        block = triton.next_power_of_2(self.stride)
+        _split[(n,)](
+            rows, rows if pick is None else pick, rows if middle is None else middle, self.high,
+            self.low, self.size, self.square, first, second, least, most, PICK=pick is not None,
+            MOVE=middle is not None, D=d, WIDTH=self.stride, BLOCK=block, DEPTH=TILES["split"]["DEPTH"],
+            num_warps=max(1, min(8, block // 512)),
+        )  # fmt: skip
 
     def parts(self, rows: int) -> tuple[Any, Any]:
         """Give both parts as the kernels take them, in tiles of some rows."""
@@ -310,6 +456,20 @@ class Operand:
         return TensorDescriptor.from_tensor(self.high, block), TensorDescriptor.from_tensor(
             self.low, block
         )
+
+
+def combined(rule: Rule, left: Tensor, i: Tensor, right: Tensor, j: Tensor) -> Tensor:
+    """Put rows of two tables together, as `_vectors.combined` says."""
+    left, right = (table if table.stride(1) == 1 else table.contiguous() for table in (left, right))
+    out = torch.empty((len(i), left.shape[1]), dtype=torch.float64, device=left.device)
+    d = left.shape[1] // (2 if rule in ("turn", "turn back") else 1)
+    block = triton.next_power_of_2(d)
+    _combine[(len(i),)](
+        left, i, right, j, out, left.stride(0), i.stride(0), right.stride(0), j.stride(0),
+        RULE=RULES.index(rule), D=d, BLOCK=block, num_warps=max(1, min(8, block // 256)),
+        enable_fp_fusion=False,
+    )  # fmt: skip
+    return out
 
 
 def count(
@@ -333,11 +493,33 @@ def count(
     programs = triton.cdiv(n, tile["ROWS"]) * triton.cdiv(size, tile["COLUMNS"])
     (a, al), (b, bl) = queries.parts(tile["ROWS"]), rows.parts(tile["COLUMNS"])
     _count[(programs,)](
-        a, b, al, bl, index.row_query, index.row_first, index.row_end, goal, *(limits or (goal,) * 4),
-        *counts, listed, full, n, size, len(listed) // 2 // SHARDS,
+        a, b, al, bl, index.row_first, index.row_end, goal, *(limits or (goal, goal)), queries.size,
+        rows.size, rows.square, *counts, listed, full, n, size, queries.stride, rows.stride,
+        len(listed) // 2 // SHARDS,
         FORM=FORMS.index(form), SPLIT=queries.kind == "split", EXACT=bool(limits), D=d, GROUP=GROUP,
         SHARDS=SHARDS, **tile,
     )  # fmt: skip
+
+
+def goals(
+    form: Form,
+    vectors: Tensor,
+    rows: Tensor,
+    place: Tensor,
+    index: Any,
+    square: Tensor | None,
+    lost: Tensor,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Score the targets by definition; with the queries' squared lengths, also bound what decides."""
+    n, d = len(place), _dimensions(form, vectors)
+    goal = torch.empty(n, dtype=torch.float64, device=vectors.device)
+    low, high = torch.empty((2, n), dtype=torch.float32, device=vectors.device)
+    _goals[(_programs(vectors),)](
+        vectors, rows, index.query_of, place, index.targets, index.row_of,
+        goal if square is None else square, goal, low, high, lost, n, 2 * TINY, d**0.5,
+        SPLIT=square is not None, **_exactly(form, d),
+    )  # fmt: skip
+    return goal, (low, high)
 
 
 def settle(
@@ -362,10 +544,14 @@ def settle(
 
 def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor) -> Tensor:
     """Score single pairs, by definition."""
-    d = vectors.shape[1] // (2 if form == "modulus" else 1)
+    d = _dimensions(form, vectors)
     out = torch.empty(len(query), dtype=torch.float64, device=vectors.device)
     _pairs[(_programs(vectors),)](vectors, table, query, row, out, len(query), **_exactly(form, d))
     return out
+
+
+def _dimensions(form: Form, vectors: Tensor) -> int:
+    return int(vectors.shape[1]) // (2 if form == "modulus" else 1)
 
 
 def _exactly(form: Form, d: int) -> dict[str, Any]:
@@ -375,7 +561,7 @@ def _exactly(form: Form, d: int) -> dict[str, Any]:
     return {**shape, "num_warps": 1, "enable_fp_fusion": False}
 
 
-def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, size: int, d: int) -> Tensor:
+def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, d: int) -> Tensor:
     """Score listed pairs with the bits of the tiles."""
     tile = TILES[queries.kind]
     block, starts, owner, value, entry = lists.in_blocks(tile["ROWS"], tile["COLUMNS"])
@@ -383,17 +569,23 @@ def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, size:
     if not len(value):
         return out
     _listed[(len(block),)](
-        queries.high, rows.high, queries.low, rows.low, block, starts, owner, value, out, n, size,
+        queries.high, rows.high, queries.low, rows.low, block, starts, owner, value, out, n,
+        queries.stride, rows.stride,
         FORM=FORMS.index(form), D=d, **tile,
     )  # fmt: skip
     return torch.empty_like(out).index_copy_(0, entry, out)
 
 
-def count_lists(scores: Tensor, start: Tensor, query_of: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+def count_lists(
+    scores: Tensor,
+    start: Tensor,
+    query_of: Tensor,
+    goal: Tensor,
+    counts: tuple[Tensor, Tensor],
+    sign: int,
+) -> None:
     """Count in lists of scores, one per query, what is better than and equal to each target's."""
-    better, equal = (torch.empty(len(goal), dtype=torch.int32, device=goal.device) for _ in "be")
-    _lists[(len(goal),)](scores, start, query_of, goal, better, equal, BLOCK=128, num_warps=1)
-    return better, equal
+    _lists[(len(goal),)](scores, start, query_of, goal, *counts, SIGN=sign, BLOCK=128, num_warps=1)
 
 
 def _programs(tensor: Tensor) -> int:

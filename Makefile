@@ -6,7 +6,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # what an installation depends on; the kernels are compiled by it
 BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/engine/_kernels.c
 
-.PHONY: demo test lint bench peers wheel clean
+# a folder with a folder per data set, for `make atlas`
+DATA ?= ../shared/datasets
+
+.PHONY: demo test lint bench peers wheel atlas clean
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
@@ -23,6 +26,7 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
+	$(BIN)/python benchmarks/atlas.py
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
 peers: .venv/.peers
@@ -37,6 +41,11 @@ wheel: .venv/.dev
 		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
 	cd .venv/wheel && bin/python -m pytest -q -c ../../pyproject.toml --rootdir ../.. ../../tests
+
+# the shipped candidate counts, from the files of the data sets
+atlas: .venv/.run
+	$(BIN)/evenrank atlas build $(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*)) \
+		--out src/evenrank/data/atlas.parquet
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

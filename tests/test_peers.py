@@ -301,6 +301,22 @@ def test_candidates_include_the_target():
     assert ours.candidates.tolist() == theirs.number_of_options.tolist() == [4]
 
 
+def test_published_expectations_leave_the_target_out():
+    """The command that publishes PyKEEN's expected metrics takes its sizes from that helper.
+
+    On Nations every count is the atlas's less one, and the expected MRR is a seventh too large.
+    """
+    from pykeen.datasets.cli import expected_metrics
+
+    assert "get_candidate_set_size" in expected_metrics.callback.__code__.co_names
+    splits = [torch.as_tensor(triples.copy()) for triples in er.load("nations").splits.values()]
+    helper = get_candidate_set_size(splits[-1], additional_filter_triples=splits[:-1])
+    theirs = helper[["head_candidates", "tail_candidates"]].to_numpy().ravel()
+    assert er.atlas("nations") == er.law.read_sizes(theirs + 1)
+    expected = ranking.InverseHarmonicMeanRank().expected_value(theirs)
+    assert expected / er.null("mrr", er.atlas("nations")).mean() == pytest.approx(1.144, abs=1e-4)
+
+
 # Scores ---------------------------------------------------------------------------------------------
 
 

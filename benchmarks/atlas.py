@@ -1,0 +1,137 @@
+"""Candidate counts: building a data set's rows, and adjusting a published number with shipped ones.
+
+    python benchmarks/atlas.py [FOLDER]
+
+The graph is FB15k-237, from FOLDER or from where the tests look for it, else a drawn one of its shape.
+
+Build: every split, both sides, with what train never shows and without. Its floor is one sort of all
+triples per side and rule, keys made before: counting known answers takes at least that. PyKEEN's
+`get_candidate_set_size` gives both sides of one split under one rule; its three splits are timed. Its
+counts must be ours less one, since it leaves the ranked answer out.
+
+Adjust: in a fresh process, from after `import evenrank` to the result; the best of several, files in
+the cache of the system. What it is made of is timed in processes of their own, step by step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import evenrank as er
+from evenrank.data import atlas
+from null import best
+from rank import folder, load, verdict
+
+MOST_BUILD_S, MOST_ADJUST_S = 2.0, 0.2
+PROCESSES = 7
+ADJUST = 'er.adjust({"mrr": 0.476, "hits@10": 0.571}, data="wn18rr")'
+STEPS = {
+    "polars imported": "import polars",
+    "names looked up": 'from evenrank.data import registry; registry.lookup("wn18rr")',
+    "counts read": 'er.atlas("wn18rr")',
+    "adjusted": ADJUST,
+}
+
+
+def floor(graph: er.Graph) -> Callable[[], object]:
+    """Sort all triples, once per side and rule for the unseen."""
+    h, r, t = np.concatenate(list(graph.splits.values())).T
+    entities, relations = len(graph.entities), len(graph.relations)
+    keys = [(h * relations + r) * entities + t, (t * relations + r) * entities + h] * 2
+    return lambda: [np.sort(key) for key in keys]
+
+
+def load_pykeen() -> Any:
+    """Give the module with PyKEEN's helper, or None."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return import_module("pykeen.evaluation.evaluator")
+    except ImportError:
+        return None
+
+
+def theirs(pykeen: Any, graph: er.Graph) -> tuple[float, bool]:
+    """Time PyKEEN's counts of all splits; tell whether they are ours less one."""
+    torch = import_module("torch")
+    splits = {split: torch.as_tensor(triples.copy()) for split, triples in graph.splits.items()}
+
+    def count() -> dict[str, Any]:
+        return {
+            split: pykeen.get_candidate_set_size(
+                mapped_triples=triples,
+                additional_filter_triples=[other for s, other in splits.items() if s != split],
+                num_entities=len(graph.entities),
+            )
+            for split, triples in splits.items()
+        }
+
+    seconds, frames = best(count, times=3)
+    same = all(
+        er.law.read_sizes(frame[f"{side}_candidates"].to_numpy() + 1) == er.atlas(graph, split, side)
+        for split, frame in frames.items()
+        for side in ("head", "tail")
+    )
+    return seconds, same
+
+
+def fresh(*steps: str) -> list[float]:
+    """Time steps one after another in a fresh process; the best of several processes for each."""
+    lines = ["import evenrank as er", "from time import perf_counter as now", "times = [now()]"]
+    for step in steps:
+        lines += [step, "times.append(now())"]
+    lines.append("print(*(b - a for a, b in zip(times, times[1:])))")
+    command = [sys.executable, "-c", "\n".join(lines)]
+    runs = [
+        subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(PROCESSES)
+    ]
+    return np.array([run.stdout.split() for run in runs], dtype=float).min(axis=0).tolist()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="a folder with FB15k-237")
+    data = folder(parser.parse_args().folder)
+    print(
+        f"evenrank {er.__version__}, numpy {version('numpy')}, polars {version('polars')}; "
+        f"load {os.getloadavg()[0]:.1f}\n"
+    )
+    reading, graph = best(lambda: load(data, quick=False), times=3)
+    building, rows = best(lambda: atlas.build(graph))
+    sorting, _ = best(floor(graph))
+    triples = sum(map(len, graph.splits.values()))
+    print(f"{graph.name}: {len(rows):,} rows of counts, from {triples:,} triples")
+    print(f"build      {building:7.3f} s   <= {MOST_BUILD_S:g} {verdict(building <= MOST_BUILD_S)}")
+    total = reading + building
+    print(f"and read   {total:7.3f} s   <= {MOST_BUILD_S:g} {verdict(total <= MOST_BUILD_S)}")
+    print(f"read       {reading:7.3f} s   build / read {building / reading:.2f}")
+    print(f"four sorts {sorting:7.3f} s   build / sorts {building / sorting:.2f}")
+    pykeen = load_pykeen()
+    if pykeen is None:
+        print("PyKEEN     is not installed")
+    else:
+        seconds, same = theirs(pykeen, graph)
+        counts = "its counts are ours less one" if same else "ITS COUNTS ARE OTHERS"
+        print(f"PyKEEN     {seconds:7.3f} s   PyKEEN / build {seconds / building:.2f}; {counts}")
+
+    (whole,) = fresh(ADJUST)
+    parts = fresh(*STEPS.values())
+    print(f"\nadjust in a fresh process, after import: best of {PROCESSES}")
+    print(f"whole      {whole:7.3f} s   <= {MOST_ADJUST_S:g} {verdict(whole <= MOST_ADJUST_S)}")
+    for name, seconds in zip(STEPS, parts, strict=True):
+        print(f"  {name:16} {seconds * 1e3:7.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

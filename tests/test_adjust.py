@@ -142,10 +142,10 @@ def test_adjust_reports_every_form():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"mrr": 1.2}, "impossible value of mrr; got mrr=1.2; allowed: 0.01 to 1 among"),
+        ({"mrr": 120}, "impossible value of mrr; got mrr=120; allowed: 0.01 to 1 among"),
         ({"mr": 0.5}, "impossible value of mr"),
         ({"hits@10": float("nan")}, "impossible value of hits@10"),
-        ({"index(mrr)": 3.0}, "impossible value of mrr; got index.mrr.=3, which is mrr="),
+        ({"index(mrr)": -3.0}, "impossible value of mrr; got index.mrr.=-3, which is mrr="),
         ({"phi(mrr)": 0.9}, "cannot be taken back"),
         ({"chance(mrr)": 0.1}, "flat line"),
         ({"count": 5}, "no chance level"),

@@ -13,16 +13,15 @@ from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from evenrank.adjusted import Adjusted, AdjustmentName, Affine, Expression
+from evenrank.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.errors import DegenerateError, InputError, NoLawError
 from evenrank.grammar import parse, parse_metric
-from evenrank.law import Null, SizesLike, read_sizes
+from evenrank.law import Null
 from evenrank.metric import Metric, Statistic, Ties, check_ties
 from evenrank.sums import Floats
 from evenrank.table import Table, figure
-from evenrank.tally import Histogram, Tally
+from evenrank.tally import Tally
 
 DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
 DEFAULT_WIDE = [
@@ -173,16 +172,16 @@ class Evaluation:
 
     def _tall(self) -> Table:
         cells = dict(zip(self.expressions, self.values[0], strict=True))
-        bases = list(dict.fromkeys(_base(e) for e in self.expressions))
+        bases = list(dict.fromkeys(bare(e) for e in self.expressions))
         forms = [f for f in FORMS if any(isinstance(e, Adjusted) and e.adjustment == f for e in cells)]
         plain = any(not isinstance(e, Adjusted) for e in cells)
         banded = plain and self.optimistic is not None and self.pessimistic is not None
         header = ["metric", *(["value"] if plain else []), *forms]
         rows = []
         for base in bases:
-            row = [f"{base} {_arrow(base)}".rstrip()]
+            row = [f"{base} {arrow(base)}".rstrip()]
             if plain:
-                row.append(_cell(base, cells[base]) if base in cells else "")
+                row.append(cell(base, cells[base]) if base in cells else "")
             for form in forms:
                 adjusted = next(
                     (
@@ -192,7 +191,7 @@ class Evaluation:
                     ),
                     None,
                 )
-                row.append(_cell(adjusted, cells[adjusted]) if adjusted else "")
+                row.append(cell(adjusted, cells[adjusted]) if adjusted else "")
             if banded:
                 assert self.optimistic is not None
                 assert self.pessimistic is not None
@@ -211,7 +210,7 @@ class Evaluation:
         rows = [
             [
                 *label,
-                *(_cell(e, v) for e, v in zip(self.expressions, values, strict=True)),
+                *(cell(e, v) for e, v in zip(self.expressions, values, strict=True)),
             ]
             for label, values in zip(self.labels, self.values, strict=True)
         ]
@@ -228,11 +227,13 @@ class Evaluation:
         return lines
 
 
-def _base(expression: Expression) -> Metric | Statistic:
+def bare(expression: Expression) -> Metric | Statistic:
+    """The metric itself, without its adjustment."""
     return expression.metric if isinstance(expression, Adjusted) else expression
 
 
-def _arrow(expression: Expression) -> str:
+def arrow(expression: Expression) -> str:
+    """Up where larger is better, down where smaller is."""
     increasing = expression.increasing
     return "" if increasing is None else "↑" if increasing else "↓"
 
@@ -242,10 +243,11 @@ def _title(expression: Expression) -> str:
     name = str(expression)
     if isinstance(expression, Adjusted):
         name = f"{expression.adjustment}\n({expression.metric})"
-    return f"{name} {_arrow(expression)}".rstrip()
+    return f"{name} {arrow(expression)}".rstrip()
 
 
-def _cell(expression: Expression, value: float) -> str:
+def cell(expression: Expression, value: float) -> str:
+    """Write a value of an expression for a table."""
     if expression == Statistic("count"):
         return f"{value:,.0f}"
     signed = isinstance(expression, Adjusted) and expression.adjustment == "z" and value > 0
@@ -290,7 +292,7 @@ def evaluate(
         nulls = cache(partial(Null, sizes=tally.sizes))
         raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
         for column, expression in enumerate(wanted):
-            metric = _base(expression)
+            metric = bare(expression)
             for layer, rule in enumerate(rules):
                 try:
                     value = raw(metric, rule)
@@ -320,73 +322,3 @@ def evaluate(
         {**(protocol or {}), "ties": ties},
         tuple(notes),
     )
-
-
-def adjust(
-    values: Mapping[str, float],
-    sizes: SizesLike,
-    *,
-    counts: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-) -> Evaluation:
-    """Say what published numbers mean against chance, given the candidate counts behind them.
-
-    Adjusted values are taken back to the raw ones first.
-
-    >>> print(adjust({"mrr": 0.35, "index(hits@10)": 0.4}, sizes={14_541: 40_932}))
-    metric      value    chance  ratio   index       z    phi
-    ---------  ------  --------  -----  ------  ------  -----
-    mrr ↑      0.3500  6.99e-04  500.8  0.3495  +6,659  1.000
-    hits@10 ↑  0.4004  6.88e-04  582.2  0.4000  +3,085  1.000
-    tasks: 40,932; sizes: 14,541 [77342fb5]
-    """
-    if not values:
-        raise InputError("nothing to adjust", do='give values such as {"mrr": 0.35}')
-    histogram = read_sizes(sizes, counts, weights)
-    expressions: list[Expression] = []
-    row: list[float] = []
-    for name, given in values.items():
-        expression = parse(name)
-        metric = _base(expression)
-        law = Null(metric, histogram)
-        if isinstance(expression, Adjusted):
-            line = expression.map(law)
-            if not isinstance(line, Affine):
-                raise InputError(f"{expression} cannot be taken back to {metric}", do="use z instead")
-            raw = (~line)(float(given))
-        else:
-            raw = float(given)
-        _check_possible(metric, raw, histogram, f"{expression}={given:g}")
-        expressions.append(metric)
-        row.append(raw)
-        for form in FORMS:
-            expressions.append(Adjusted(form, metric))
-            row.append(Adjusted(form, metric).map(law)(raw))
-    return Evaluation(
-        tuple(expressions),
-        np.array([row]),
-        protocol={"tasks": f"{histogram.total:,}", "sizes": _span(histogram["candidates"])},
-    )
-
-
-def _span(sizes: Floats) -> str:
-    low, high = int(sizes.min()), int(sizes.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _check_possible(metric: Metric | Statistic, raw: float, sizes: Histogram, given: str) -> None:
-    """Refuse a value that no ranks among these candidates can give."""
-    last = Histogram.of(
-        sizes.counts,
-        better=sizes["candidates"] - 1,
-        equal=np.zeros(len(sizes), dtype=np.int64),
-        weight=sizes["weight"],
-    )
-    low, high = sorted((metric.best, metric(Tally(last, sizes))))
-    slack = 1e-9 * max(1.0, abs(raw))
-    if not low - slack <= raw <= high + slack:
-        raise InputError(
-            f"impossible value of {metric}",
-            got=given if given == f"{metric}={raw:g}" else f"{given}, which is {metric}={raw:g}",
-            allowed=f"{low:.6g} to {high:.6g} among these candidates",
-        )

@@ -1,0 +1,179 @@
+"""Tables of published results: a CSV file, rows in memory, or a table that comes with evenrank.
+
+Two layouts: model, data, metric, value; or model, data, and a column for each metric.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evenrank.adjusted import Expression
+from evenrank.data import Graph
+from evenrank.errors import EvenrankError, InputError, UnknownMetricError
+from evenrank.published._footing import Board
+from evenrank.published._value import Given, adjustable, number
+
+NEEDED, ASKED = ("model", "data"), ("split", "side", "filter", "unseen")
+LONG, OPTIONAL = (*NEEDED, "metric", "value"), (*ASKED, "source")
+MISSING = ("", "-", "–", "—")
+
+
+class Line(NamedTuple):
+    """One value of a table of results, and where it stands."""
+
+    where: str
+    model: str
+    board: Board
+    given: Given
+    source: str
+
+
+def lines(source: Any, default: Board) -> Iterator[Line]:
+    """Read each value of a table of results, in either layout."""
+    name, columns, rows = _table(source)
+    find = cache(Board.of)
+    with said(name):
+        wide = _wide(columns)
+        if not rows:
+            raise InputError("no results", got="nothing but column names")
+    for where, row in rows:
+        with said(where):
+            for column in NEEDED:
+                if row[column] == "":
+                    raise InputError(f"no {column}", do="fill the cell, or delete the line")
+            asked = {name: row[name] for name in ASKED if row.get(name)}
+            if asked.get("filter") == "none":
+                asked["filter"] = None
+            board = find(*default._replace(data=row["data"], **asked))
+            values = [(column, row[column]) for column in wide if row[column] not in MISSING]
+            if not wide:
+                values = [(row["metric"], row["value"])]
+            if not values:
+                raise InputError("no result in this line", do="fill a cell, or delete the line")
+            for metric, value in values:
+                given = Given(wide.get(metric) or adjustable(metric), number(value))
+                yield Line(where, row["model"], board, given, row.get("source", ""))
+
+
+Rows = list[tuple[str, dict[str, Any]]]  # where each stands, and its cells by column
+
+
+def _table(source: Any) -> tuple[str, list[str], Rows]:
+    """Give the name, the columns and the rows of a table."""
+    return _file(source) if isinstance(source, str | os.PathLike) else _memory(list(source))
+
+
+def _memory(rows: list[Any]) -> tuple[str, list[str], Rows]:
+    odd = next((row for row in rows if not isinstance(row, Mapping)), None)
+    if odd is not None:
+        raise InputError(
+            "rows of results must be mappings", got=type(odd).__name__, do="give dictionaries"
+        )
+    cells = [{_fold(str(name)): _text(value) for name, value in row.items()} for row in rows]
+    columns = list(dict.fromkeys(column for row in cells for column in row))
+    blank = dict.fromkeys(columns, "")
+    return "rows", columns, [(f"row {i}", blank | row) for i, row in enumerate(cells)]
+
+
+def _file(source: str | os.PathLike[str]) -> tuple[str, list[str], Rows]:
+    reader = csv.reader(
+        io.StringIO(_read(source), newline=""),
+        delimiter="\t" if str(source).lower().endswith(".tsv") else ",",
+        skipinitialspace=True,
+        strict=True,
+    )
+    filled = _filled(reader, str(source))
+    start, header = next(filled, (str(source), []))
+    columns = [_fold(column) for column in header]
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise InputError(f"{start}: a column stands there twice", got=repr(twice))
+    rows: Rows = []
+    for where, cells in filled:
+        if len(cells) != len(columns):
+            raise InputError(f"{where}: {len(cells)} cells", allowed=f"{len(columns)}, as in the header")
+        rows.append((where, dict(zip(columns, map(_text, cells), strict=True))))
+    return start, columns, rows
+
+
+def _filled(reader: Any, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Give the lines of a CSV file that are not blank, and where each ends."""
+    while True:
+        try:
+            line = next(reader, None)
+        except csv.Error as error:
+            raise InputError(f"{name}:{reader.line_num}: not CSV", got=str(error)) from None
+        if line is None:
+            return
+        if any(map(str.strip, line)):
+            yield f"{name}:{reader.line_num}", line
+
+
+def _read(source: str | os.PathLike[str]) -> str:
+    folder = files("evenrank") / "data" / "published"
+    path = Path(source).expanduser()
+    bundled = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if ".csv" in file.name)
+    file = folder / f"{source}.csv" if source in bundled and not path.exists() else path
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        allowed = f"a CSV file, or {', '.join(bundled)}"
+        raise InputError("no such file of results", got=str(source), allowed=allowed) from None
+    except OSError as error:
+        raise InputError(f"cannot read {source}", got=error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise InputError(f"cannot read {source}", got="bytes that are not UTF-8") from None
+
+
+def _fold(column: str) -> str:
+    plain = column.strip()
+    return plain.lower() if plain.lower() in (*LONG, *OPTIONAL) else plain
+
+
+def _text(value: Any) -> Any:
+    return value if isinstance(value, Graph) else "" if value is None else str(value).strip()
+
+
+def _wide(columns: Collection[str]) -> dict[str, Expression]:
+    """Find the columns that are metrics; there are none if each row names its metric."""
+    long = "metric" in columns or "value" in columns
+    lacking = [column for column in (LONG if long else NEEDED) if column not in columns]
+    others = [column for column in columns if column not in (*LONG, *OPTIONAL)]
+    allowed = f"{', '.join(LONG)}[, {', '.join(OPTIONAL)}], or metrics instead of metric and value"
+    if lacking or not (long or others):
+        missing = ", ".join(lacking) or "metric"
+        raise InputError(f"no column {missing}", got=", ".join(columns) or "nothing", allowed=allowed)
+    metrics: dict[str, Expression] = {}
+    for column in others:
+        metric = None if long else _metric(column)
+        if metric is None:
+            near = get_close_matches(column.lower(), [*LONG, *OPTIONAL, "mrr", "hits@10"], 1)
+            do = f"did you mean {near[0]}?" if near else None
+            raise InputError("unknown column", got=repr(column), allowed=allowed, do=do)
+        metrics[column] = metric
+    return metrics
+
+
+def _metric(column: str) -> Expression | None:
+    try:
+        return adjustable(column)
+    except UnknownMetricError:
+        return None
+
+
+@contextmanager
+def said(where: str) -> Iterator[None]:
+    """Begin the message of an error with the line it is about."""
+    try:
+        yield
+    except EvenrankError as error:
+        raise type(error)(f"{where}: {error}") from None

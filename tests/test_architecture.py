@@ -14,6 +14,8 @@ SOURCE = Path(evenrank.__file__).parent
 # a room may import only rooms to its right; rooms in one group do not import each other
 LEVELS = [
     {"cli"},
+    {"report"},
+    {"published"},
     {"models"},
     {"engine", "data"},
     {"ranks", "properties", "task"},
@@ -28,7 +30,7 @@ LEVELS = [
 ]
 HEAVY = (
     *("torch", "polars", "altair", "numba", "pandas", "pyarrow", "scipy", "typer", "rich"),
-    *("safetensors", "threadpoolctl"),
+    *("safetensors", "threadpoolctl", "pooch", "requests", "tomllib"),
 )
 # columns sits beside sums because both are tools; it takes its array types from there
 ALLOWED_BESIDE = {("columns", "sums")}

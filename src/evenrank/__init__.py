@@ -11,6 +11,7 @@
 from evenrank import models
 from evenrank.adjusted import Adjusted, Affine, index, ratio, z
 from evenrank.data import Graph, load
+from evenrank.data.atlas import atlas
 from evenrank.engine import Factored, Scorer, rank
 from evenrank.errors import (
     DegenerateError,
@@ -19,7 +20,7 @@ from evenrank.errors import (
     NoLawError,
     UnknownMetricError,
 )
-from evenrank.evaluation import Evaluation, adjust
+from evenrank.evaluation import Evaluation
 from evenrank.grammar import define, null, parse
 from evenrank.law import Null
 from evenrank.metric import (
@@ -37,6 +38,7 @@ from evenrank.metric import (
     Transform,
 )
 from evenrank.properties import desiderata
+from evenrank.published import Published, adjust, baseline, published
 from evenrank.ranks import Ranks
 from evenrank.tally import Tally
 from evenrank.task import Task
@@ -64,6 +66,7 @@ __all__ = [
     "Metric",
     "NoLawError",
     "Null",
+    "Published",
     "Ranks",
     "Scorer",
     "Statistic",
@@ -72,6 +75,8 @@ __all__ = [
     "Transform",
     "UnknownMetricError",
     "adjust",
+    "atlas",
+    "baseline",
     "define",
     "desiderata",
     "index",
@@ -79,6 +84,7 @@ __all__ = [
     "models",
     "null",
     "parse",
+    "published",
     "rank",
     "ratio",
     "z",

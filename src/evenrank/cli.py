@@ -1,4 +1,4 @@
-"""The shell: `evenrank rank`, `metrics`, `null`, `adjust`, `data`, `demo`.
+"""The shell: `evenrank rank`, metrics, null, adjust, baseline, explore, data, atlas, demo.
 
 Results go to stdout, as a table or as JSON, CSV, Markdown or LaTeX. Bad input is one line on stderr and
 exit code 2.
@@ -12,26 +12,29 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import as_file, files
 from math import exp, isfinite, isnan
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import typer
 
 import evenrank
 from evenrank import models
 from evenrank.adjusted import Adjusted, Expression
-from evenrank.data import Unseen, load
+from evenrank.data import Unseen, atlas, load, registry, where
 from evenrank.data.ask import Candidates
+from evenrank.data.graph import SPLITS
 from evenrank.engine import rank
 from evenrank.errors import EvenrankError, InputError
-from evenrank.evaluation import Evaluation, adjust, evaluate
+from evenrank.evaluation import Evaluation, evaluate
 from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, null, parse
 from evenrank.law import Method, read_sizes
 from evenrank.metric import Ties
+from evenrank.published import Published, adjust, baseline, published
 from evenrank.ranks import Ranks, numbers, read_table
+from evenrank.report import explorer
 from evenrank.table import Table, figure
 from evenrank.tally import Histogram, Tally
 from evenrank.task import Outside
@@ -66,6 +69,13 @@ SizesOption = Annotated[
     ),
 ]
 
+SplitOption = Annotated[str, typer.Option(help="The split that was ranked.")]
+SideOption = Annotated[atlas.Side, typer.Option(help="What was asked for.")]
+FilterOption = Annotated[
+    Literal["all", "none"],
+    typer.Option("--filter", help="Leave known answers of all splits out, or rank raw."),
+]
+
 
 def _format(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> str:
     flags = {"json": as_json, "csv": as_csv, "markdown": as_markdown, "latex": as_latex}
@@ -75,11 +85,14 @@ def _format(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> s
     return chosen[0] if chosen else "text"
 
 
-def _show(result: Evaluation, form: str) -> None:
-    if form == "text":
-        _print_table(result.table())
-    else:
+def _show(result: Evaluation | Published, form: str) -> None:
+    if form != "text":
         typer.echo(getattr(result, form)())
+        return
+    for i, table in enumerate(result.tables() if isinstance(result, Published) else [result.table()]):
+        if i:
+            typer.echo()
+        _print_table(table)
 
 
 def _print_table(table: Table) -> None:
@@ -260,27 +273,123 @@ def null_command(
 
 @app.command("adjust")
 def adjust_command(
-    values: Annotated[list[str], typer.Argument(help="Published values: mrr=0.43 'hits@10=0.51'.")],
-    sizes: SizesOption,
+    values: Annotated[
+        list[str],
+        typer.Argument(
+            help="Published values: mrr=0.476 'hits@10=57.1'; or a CSV file of results, with columns "
+            "model, data, metric, value; or hoyt2022, the source paper's results."
+        ),
+    ],
+    data: Annotated[
+        str | None, typer.Option(help="The data set: evenrank atlas list names them.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Candidate counts instead, as `evenrank null` takes them.")
+    ] = None,
+    split: SplitOption = "test",
+    side: SideOption = "both",
+    filter_: FilterOption = "all",
+    unseen: UnseenOption = "keep",
+    percent: Annotated[
+        bool | None,
+        typer.Option("--percent/--fraction", help="The unit of metrics that end at 1 (detected)."),
+    ] = None,
+    metric: Metrics = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
     as_latex: AsLatex = False,
 ) -> None:
-    """Adjust published values for chance, given the candidate counts behind them."""
+    """Adjust published values for chance, given the data set or the candidate counts behind them."""
     form = _format(as_json, as_csv, as_markdown, as_latex)
+    known: atlas.Filter = "all" if filter_ == "all" else None
+    if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
+        results = published(
+            values[0],
+            *(metric or ()),
+            split=split,
+            side=side,
+            filter=known,
+            unseen=unseen,
+            percent=percent,
+        )
+        _show(results, form)
+        return
+    if metric:
+        raise InputError("--metric picks from a file of results", got="values")
+    _show(
+        adjust(
+            _values(values),
+            None if sizes is None else _read_sizes(sizes),
+            data=data,
+            split=split,
+            side=side,
+            filter=known,
+            unseen=unseen,
+            percent=percent,
+        ),
+        form,
+    )
+
+
+def _values(items: list[str]) -> dict[str, float]:
+    """Read metric=value."""
     given: dict[str, float] = {}
-    for item in values:
+    for item in items:
         name, equals, number = item.rpartition("=")
         if name in given:
-            raise InputError("the same metric twice", got=f"{name} in {' '.join(values)}")
+            raise InputError("the same metric twice", got=f"{name} in {' '.join(items)}")
         try:
             given[name] = float(number)
         except ValueError:
             equals = ""
         if not equals or not name:
-            raise InputError("a value must look like mrr=0.43", got=repr(item))
-    _show(adjust(given, _read_sizes(sizes)), form)
+            alone = (
+                "give a file of results alone: it names its data sets" if Path(item).exists() else None
+            )
+            raise InputError("a value must look like mrr=0.43", got=repr(item), do=alone)
+    return given
+
+
+@app.command("baseline")
+def baseline_command(
+    data: Annotated[str, typer.Argument(help="A data set: evenrank atlas list names them.")],
+    metric: Metrics = None,
+    split: SplitOption = "test",
+    side: SideOption = "both",
+    filter_: FilterOption = "all",
+    unseen: UnseenOption = "keep",
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Show what needs no model: what chance gets on a data set, and a constant scorer."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    known: atlas.Filter = "all" if filter_ == "all" else None
+    result = baseline(data, *(metric or ()), split=split, side=side, filter=known, unseen=unseen)
+    _show(result, form)
+
+
+@app.command()
+def explore(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the page here (.html).")] = Path(
+        "explorer.html"
+    ),
+    metric: Metrics = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write one page to type published values into and read them against chance, offline."""
+    from rich.console import Console
+    from rich.progress import track
+
+    def bar(laws: Sequence[object]) -> Iterator[object]:
+        hidden = quiet or not sys.stderr.isatty()
+        console = Console(stderr=True)
+        yield from track(laws, "chance laws", console=console, transient=True, disable=hidden)
+
+    path = explorer(out, *(metric or ()), progress=bar)
+    typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB; open it in a browser")
 
 
 def _read_sizes(text: str) -> Histogram:
@@ -332,7 +441,7 @@ Sides = Literal["both", "tail", "head", "relation", "pair"]
 @app.command("rank")
 def rank_command(
     model: Annotated[Path, typer.Argument(help="A model saved by evenrank (.safetensors).")],
-    data: Annotated[str, typer.Option(help="A folder with a graph, or nations, kinships, umls.")],
+    data: Annotated[str, typer.Option(help="A folder with a graph, or a name of evenrank data list.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the ranks here (.parquet or .csv).")
     ] = None,
@@ -439,19 +548,70 @@ def _check_writable(path: Path) -> None:
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at graphs.")
 app.add_typer(data_app, name="data")
-GraphArgument = Annotated[str, typer.Argument(help="A folder with a graph, or nations, kinships, umls.")]
+GraphArgument = Annotated[str, typer.Argument(help="A folder with a graph, or a name of data list.")]
 UnseenOption = Annotated[Unseen, typer.Option(help="Keep or drop what train never shows.")]
+
+
+@data_app.command("list")
+def data_list(
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """List the benchmarks: how large they are, and where they are now."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    rows: list[Row] = []
+    for entry in registry.entries().values():
+        row: Row = {"data": entry.name, "where": where(entry)}
+        row |= {"entities": entry.entities, "relations": entry.relations}
+        row |= {split: entry.splits.get(split) for split in SPLITS}
+        rows.append(row | _about(entry) if form in ("json", "csv") else row)
+    note = "evenrank data fetch NAME downloads ahead; EVENRANK_DATA names a folder of files you have."
+    _show_rows(rows, 2, [note], form)
+
+
+def _about(entry: registry.Entry) -> Row:
+    """Say of a benchmark what is not a number."""
+    return {
+        "title": entry.title,
+        "where": where(entry),
+        "source": entry.source,
+        "reference": entry.reference,
+        "licence": entry.licence,
+        "counts": entry.counts,
+    }
+
+
+@data_app.command("fetch")
+def data_fetch(
+    names: Annotated[list[str], typer.Argument(help="Benchmarks: evenrank data list names them.")],
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Download benchmarks ahead, checked, and say where they are."""
+    from evenrank.data._fetch import fetch
+
+    for entry in [registry.find(name) for name in names]:  # a slip should show before a download
+        place = where(entry)
+        have = place in ("bundled", "EVENRANK_DATA")
+        typer.echo(f"{entry.name}: {place if have else fetch(entry, progress=not quiet)}")
 
 
 @data_app.command("show")
 def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJson = False) -> None:
-    """Show what a graph holds."""
-    loaded = load(graph, unseen=unseen)
-    if not as_json:
-        typer.echo(repr(loaded))
-        return
-    _echo_json(
-        {
+    """Show what a graph holds; of a benchmark that is not on this machine, what is published."""
+    entry = None if Path(graph).expanduser().exists() else registry.lookup(graph)
+    about = {} if entry is None else _about(entry)
+    lines = [f"  {label:9}  {text}" for label, text in about.items() if text]
+    if entry is not None and about["where"] in ("download", "numbers only"):
+        counts = {"entities": entry.entities, "relations": entry.relations}
+        content: dict[str, object] = {"name": entry.name, **counts, "splits": entry.splits}
+        sizes = [f"  {label:9}  {n:,}" for label, n in {**counts, **entry.splits}.items()]
+        text = "\n".join([entry.name, *sizes, *lines])
+    else:
+        loaded = load(graph, unseen=unseen)
+        text = "\n".join([repr(loaded), *lines])
+        content = {
             "name": loaded.name,
             "entities": len(loaded.entities),
             "relations": len(loaded.relations),
@@ -460,7 +620,7 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJs
             "vocabulary": loaded.vocabulary,
             "notes": list(loaded.notes),
         }
-    )
+    _echo_json(content | about) if as_json else typer.echo(text)
 
 
 @data_app.command("check")
@@ -472,6 +632,134 @@ def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJ
         return
     for severity, text in findings:
         typer.echo(f"{severity:8} {text}")
+
+
+atlas_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Candidate counts of benchmarks, and what chance gets on them.",
+)
+app.add_typer(atlas_app, name="atlas")
+Row: TypeAlias = dict[str, str | int | float | None]
+INCLUDED = "candidates include the ranked answer"
+
+
+@atlas_app.command("list")
+def atlas_list(
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """List the data sets: how large they are, and what chance gets on their test triples."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    rows: list[Row] = []
+    for kept in sorted(map(atlas.facts, atlas.names()), key=lambda facts: facts.entities):
+        dropped = atlas.facts(kept.data, unseen="drop")
+        if kept == dropped:
+            rows.append(_of_test(kept, "keep") | {"unseen": "either"})
+        else:
+            rows += [_of_test(kept, "keep"), _of_test(dropped, "drop")]
+    note = f"Mean candidates and chance: test triples, both sides, filtered; {INCLUDED}."
+    _show_rows(rows, 2, [note], form)
+
+
+def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
+    """Sum up a data set, and what chance gets on its test triples."""
+    row: Row = {"data": facts.data, "unseen": unseen}
+    row |= {"entities": facts.entities, "relations": facts.relations}
+    row |= {split: facts.triples.get(split) for split in SPLITS}
+    columns = {"candidates": "mean", "chance(mrr)": "chance(mrr)", "chance(hits@10)": "chance(hits@10)"}
+    test = _of_sizes(atlas.atlas(facts.data, unseen=unseen)) if "test" in facts.triples else {}
+    return row | {column: test.get(name) for column, name in columns.items()}
+
+
+@atlas_app.command("show")
+def atlas_show(
+    data: Annotated[str, typer.Argument(help="A data set: evenrank atlas list names them.")],
+    filter_: FilterOption = "all",
+    unseen: UnseenOption = "keep",
+    as_json: AsJson = False,
+) -> None:
+    """Show the candidate counts of a data set by split and side, and what chance gets."""
+    facts = atlas.facts(data, unseen=unseen)
+    protocol = {"filter": filter_, "unseen": unseen}
+    known: atlas.Filter = None if filter_ == "none" else "all"
+    rows = [
+        {"split": split, "side": side}
+        | _of_sizes(atlas.atlas(data, split, side, filter=known, unseen=unseen))
+        for split in facts.triples
+        for side in get_args(atlas.Side)
+    ]
+    if as_json:
+        _echo_json(facts._asdict() | protocol | {"rows": rows})
+        return
+    size = f"{facts.data}: {facts.entities:,} entities, {facts.relations:,} relations"
+    words = "; ".join(f"{name}: {value}" for name, value in protocol.items())
+    _show_rows(rows, 2, [size, f"{words}; {INCLUDED}"], "text")
+
+
+def _of_sizes(sizes: Histogram) -> Row:
+    """Sum up candidate counts, and what chance gets with them."""
+    size, count = sizes["candidates"], sizes.counts
+    return {
+        "targets": sizes.total,
+        "sizes": len(sizes),
+        "least": int(size.min()),
+        "mean": int((size * count).sum()) / sizes.total,
+        "most": int(size.max()),
+        **{f"chance({name})": float(null(name, sizes).mean()) for name in ("mrr", "hits@10", "mr")},
+    }
+
+
+@atlas_app.command("build")
+def atlas_build(
+    folders: Annotated[list[str], typer.Argument(help="Folders with graphs.")],
+    name: Annotated[
+        list[str] | None, typer.Option(help="A name for each folder, in order (the folder's own).")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write a file of these alone; else your atlas gets them."),
+    ] = None,
+) -> None:
+    """Count the candidates of graphs of your own, for --data NAME."""
+    if name and len(name) != len(folders):
+        got = f"{len(name)} names for {len(folders)} folders"
+        raise InputError("every folder needs a name, or none", got=got)
+    names: Sequence[str | None] = name or [None] * len(folders)
+    graphs = [load(folder, name=one) for folder, one in zip(folders, names, strict=True)]
+    for folder, graph in zip(folders, graphs, strict=True):
+        entry = registry.lookup(graph.name)
+        if entry is not None:
+            registry.check(entry, graph, Path(folder))
+    tables = [atlas.build(graph) for graph in graphs]
+    if out is None:
+        out = atlas.add(tables)
+    else:
+        atlas.write(tables, out)
+    typer.echo(f"{', '.join(table['data'][0] for table in tables)}: now in {out}")
+
+
+def _show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> None:
+    """Show records as a table of figures, or as JSON or CSV with all digits."""
+    if form == "json":
+        _echo_json(rows)
+    elif form == "csv":
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        typer.echo(text.getvalue().rstrip())
+    else:
+        table = Table(list(rows[0]), [list(map(_cell, row.values())) for row in rows], notes, labels)
+        _print_table(table) if form == "text" else typer.echo(getattr(table, form)())
+
+
+def _cell(value: str | int | float | None) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else figure(value)
 
 
 def _echo_json(content: object) -> None:

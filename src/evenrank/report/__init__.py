@@ -1,0 +1,5 @@
+"""Reports: single files that open anywhere, without a server or a network."""
+
+from evenrank.report.explorer import explorer
+
+__all__ = ["explorer"]

@@ -4,6 +4,7 @@ import os
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import evenrank as er
 
 torch = pytest.importorskip("torch", reason="torch is not installed (make peers installs it)")
 
-from evenrank.engine import _device, _torch  # noqa: E402  # need torch
+from evenrank.engine import _device, _product, _torch  # noqa: E402  # need torch
 
 FORMS = ("dot", "l1", "l2", "modulus")
 DEVICES = ["torch:cpu"] + (["cuda", "torch:cuda"] if torch.cuda.is_available() else [])
@@ -72,19 +73,30 @@ def test_devices_have_the_bits_of_the_cpu(device, d):
             assert got.work.kernels.startswith(("torch", "triton")) or name == "relations"
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30, 1e-42, 1e-150, 1e150])
-def test_hostile_scales(device, form, scale):
-    """Overflow, underflow and mixed scales: what float32 cannot decide, float64 does."""
+def hostile(form, scale, offset=0.0):
+    """A model and a task with overflow, underflow, mixed scales, near ties and cancellation."""
     rng = np.random.default_rng(1)
-    table = rng.standard_normal((40, 6)) * scale
-    table[::5] *= 1e-8
+    table = (rng.standard_normal((40, 6)) + offset) * scale
+    table[::5] *= 1e-8 if not offset else 1 + 1e-8
     table[3] = table[4]
     kind = np.float64 if abs(np.log10(scale)) > 37 else np.float32
-    vectors = np.concatenate([table[:5] * (1 + 1e-12), rng.standard_normal((5, 6)) / max(scale, 1e-100)])
+    others = rng.standard_normal((5, 6)) + offset
+    vectors = np.concatenate(
+        [table[:5] * (1 + 1e-12), others * (scale if offset else 1 / max(scale, 1e-100))]
+    )
     model = er.Factored(form, table.astype(kind), lambda queries: vectors[queries[:, 0]])
-    task = er.Task.of(np.repeat(np.arange(10), 4), rng.integers(0, 40, 40), size=40)
+    return model, er.Task.of(np.repeat(np.arange(10), 4), rng.integers(0, 40, 40), size=40)
+
+
+SCALES = [(1.0, 0), (1e-30, 0), (1e30, 0), (1e-42, 0), (1e-150, 0), (1e150, 0), (1.0, 1e5), (1e12, 1e6)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("scale", "offset"), SCALES)
+def test_hostile_scales(device, form, scale, offset):
+    """What float32 cannot decide, float64 does."""
+    model, task = hostile(form, scale, offset)
     assert columns(er.rank(model, task, device=device)) == columns(er.rank(model, task, device="cpu"))
 
 
@@ -114,6 +126,18 @@ def test_models_of_tensors_are_not_copied():
     assert columns(er.rank(half, TASKS["raw"], device="torch:cpu")) == columns(
         er.rank(half, TASKS["raw"])
     )
+
+
+@pytest.mark.parametrize("device", ["cpu", *DEVICES])
+def test_parameters_trained_in_place_are_read_anew(device):
+    """What a model works out once (rotations, products) does not outlive the parameters."""
+    task = TASKS["raw"]
+    for model in models(GRAPH, 5):
+        there = model if device.endswith("cpu") else model.on(torch.device("cuda", 0))
+        er.rank(there, task, device=device)
+        for array in (there.relation, getattr(there, "core", there.relation)):
+            array[:] = -array if model.name != "RotatE" else array + 1
+        assert columns(er.rank(there, task, device=device)) == columns(er.rank(there.on(None), task))
 
 
 def test_an_index_is_made_once():
@@ -171,6 +195,92 @@ def test_one_bad_score_is_named(monkeypatch):
         er.rank(model, task, device="torch:cpu")
 
 
+# Products -----------------------------------------------------------------------------------------
+
+PLACES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+def harsh(rng, *shape):
+    """Give numbers of very different sizes, with rows and columns that vanish or are not finite."""
+    spread = rng.choice([0, 3, 40, 300])
+    with np.errstate(over="ignore"):
+        matrix = rng.standard_normal(shape) * 10.0 ** rng.integers(-spread, spread + 1, shape)
+        matrix *= 10.0 ** rng.choice([0, 0, -160, -310, 155])
+    for value in (0.0, 5e-324, np.inf, -np.inf, np.nan):
+        if rng.random() < 0.2:
+            matrix[rng.integers(shape[0])] = value
+        if rng.random() < 0.2:
+            matrix[tuple(map(rng.integers, shape))] = value
+    return matrix
+
+
+def same(got, want):
+    return np.array_equal(got.cpu().numpy(), want, equal_nan=True)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("length", [1, 2, 7, 64, 127, 500])
+def test_products_have_the_bits_of_the_cpu(place, length):
+    rng = np.random.default_rng(length)
+    for _ in range(40):
+        m, n = rng.integers(1, 40, 2)
+        a, b = harsh(rng, m, length), harsh(rng, length, n)
+        x, y = (torch.tensor(matrix, device=place) for matrix in (a, b))
+        with np.errstate(all="ignore"):
+            left, right = _product.Slices.of(a, axis=1), _product.Slices.of(b, axis=0)
+            cut, other = _product.Slices.of(x, axis=1), _product.Slices.of(y, axis=0)
+            assert all(map(same, (*cut.parts, cut.scale), (*left.parts, left.scale)))
+            assert all(map(same, (*other.parts, other.scale), (*right.parts, right.scale)))
+            want = left @ right
+        assert same(cut @ other, want)
+        lost = ~np.isfinite(a).all(axis=1)[:, None] | ~np.isfinite(b).all(axis=0)
+        assert np.isnan(want[lost]).all()  # which ranking names
+        assert not np.isnan(want[~lost]).any()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("block", "cells"), [(64, 1 << 22), (4, 100), (1, 1)])
+def test_rows_times_the_matrices_of_their_relations(place, block, cells, monkeypatch):
+    """In blocks of any size, for relations with no row, with one, and with many."""
+    monkeypatch.setattr(_product, "BLOCK", block)
+    monkeypatch.setattr(_product, "CELLS_THERE", cells)
+    rng = np.random.default_rng(block)
+    for n, relations, d in ((0, 3, 2), (1, 1, 1), (1, 9, 4), (130, 1, 5), (70, 200, 3), (300, 7, 16)):
+        rows, matrices = harsh(rng, max(n, 1), d)[:n], harsh(rng, relations, d, d)
+        r = (relations * rng.random(n) ** 3).astype(np.int64)
+        tensors = [torch.tensor(values, device=place) for values in (rows, r, matrices)]
+        with np.errstate(all="ignore"):
+            want = _product.by_group(rows, r, matrices.__getitem__, relations)
+        assert same(_product.by_group(*tensors[:2], tensors[2].__getitem__, relations), want)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["TuckER", "TuckER normalised", "RESCAL"])
+def test_query_vectors_have_the_bits_of_the_cpu(place, dtype, kind):
+    def table(*shape, seed):
+        return numbers(*shape, seed=seed).astype(dtype) * dtype(1.1)
+
+    d, relations, norms = 24, 9, {}
+    if kind == "TuckER normalised":
+        norms = {"norm_in": table(2, d, seed=1), "norm_out": table(2, d, seed=2)}
+    entity = table(50, d, seed=0)
+    if kind == "RESCAL":
+        model = er.models.RESCAL(entity, table(relations, d, d, seed=3))
+    else:
+        model = er.models.TuckER(entity, table(relations, 5, seed=3), table(d, 5, d, seed=4), **norms)
+    moved = replace(model)
+    for name in model.ARRAYS:  # by hand: tensors on the CPU would become NumPy arrays again
+        if getattr(model, name) is not None:
+            object.__setattr__(moved, name, torch.tensor(getattr(model, name), device=place))
+    rng = np.random.default_rng(5)
+    e, r = rng.integers(0, 50, 400), rng.integers(0, relations, 400)
+    there = [torch.tensor(ids, device=place) for ids in (e, r)]
+    assert same(moved._tail(*there), model._tail(e, r))
+    assert same(moved._head(*there), model._head(e, r))
+    assert same(moved._table("head"), model._table("head"))
+
+
 def test_ranking_while_training(capsys):
     """The example trains, and ranks the parameters where they are."""
     example = Path(__file__).parents[1] / "examples" / "rank_while_training.py"
@@ -187,8 +297,9 @@ import evenrank as er
 import evenrank.engine
 from evenrank.engine import _device, _triton
 from evenrank.engine._vectors import RULES, combined
-from test_device import GRAPH, TASKS, columns, models
+from test_device import GRAPH, SCALES, TASKS, columns, hostile, models
 
+np.seterr(all="ignore")  # the interpreter computes with NumPy, and overflow is part of the plan
 small = {"ROWS": 32, "COLUMNS": 32}
 for tile in _triton.TILES.values():
     tile.update(small, DEPTH=min(tile["DEPTH"], 16))
@@ -213,6 +324,10 @@ table = np.array([[1e-30], [2e-30], [3e37]], np.float32)
 huge = er.Factored("dot", table, lambda queries: np.full((len(queries), 1), 1e40))
 got, want = both(huge, er.Task.of([[0], [0], [0]], targets=[0, 1, 2], size=3))
 assert got == want, "huge"
+for form in ("dot", "l2"):
+    for case in SCALES:
+        got, want = both(*hostile(form, *case))
+        assert got == want, (form, case)
 _device.ROOM = 2 * _triton.SHARDS
 tied = er.Factored("l1", np.ones((70, 3), np.float32), lambda queries: np.zeros((len(queries), 3)))
 got, want = both(tied, er.Task.of([[0], [0], [1], [2]], targets=[0, 1, 2, 69], size=70))

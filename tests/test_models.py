@@ -320,6 +320,19 @@ def test_query_vectors_do_not_depend_on_the_batch(name):
         assert np.array_equal(np.concatenate(singly), want)
 
 
+@pytest.mark.parametrize(("scale", "other"), [(1e-155, 1e-155), (1e-300, 1.0), (1e154, 1e154)])
+def test_products_at_the_ends_of_the_range(scale, other):
+    """Where single terms would overflow or vanish, terms in another order give the same bits still."""
+    rng = np.random.default_rng(0)
+    a, b, terms = rng.standard_normal((20, 100)), rng.standard_normal((100, 20)), rng.permutation(100)
+    a, b = a * scale, b * other
+    with np.errstate(over="ignore"):
+        got = times(a, b)
+        assert np.array_equal(got, times(a[:, terms], b[terms]))
+    assert np.count_nonzero(got) > 0
+    assert not np.isnan(got).any()
+
+
 # Files --------------------------------------------------------------------------------------------
 
 

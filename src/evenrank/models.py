@@ -57,7 +57,6 @@ class Model(ABC):
     """What all models share: numbering of relations, sides, scoring. Subclasses are frozen values."""
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation")
-    ON_HOST: ClassVar[bool] = False  # whether query vectors are always worked out by NumPy
     entity: Any
     relation: Any
     inverse: Inverse | None
@@ -128,9 +127,16 @@ class Model(ABC):
         return {place(getattr(self, name)) for name in _present(self)}
 
     def on(self, device: Any) -> Self:
-        """Give the model with its arrays on a device of torch; those that are there are not copied."""
-        if self.ON_HOST or self._places() == {"cpu" if device is None else str(device)}:
-            return self
+        """Give the model with its arrays on a device of torch; those that are there are not copied.
+
+        It is always another object: what was worked out from the arrays must not outlive their being
+        trained in place.
+        """
+        if self._places() == {"cpu" if device is None else str(device)}:
+            same = object.__new__(type(self))
+            names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # a dataclass
+            vars(same).update({name: getattr(self, name) for name in (*names, "vocabulary")})
+            return same
         arrays = {name: to(device, getattr(self, name)) for name in _present(self)}
         moved = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
         object.__setattr__(moved, "vocabulary", self.vocabulary)
@@ -244,7 +250,6 @@ def _hold(model: Model, **dimensions: int) -> None:
         if values is None:
             continue
         table = array(name, values)
-        table = host(table) if model.ON_HOST else table
         if table.ndim != axes or 0 in table.shape:
             raise InputError(f"{model.name}: {name} must have {axes} axes", got=f"shape {table.shape}")
         object.__setattr__(model, name, table)
@@ -492,8 +497,6 @@ class SimplE(Model):
 class RESCAL(Model):
     """`e_h' W_r e_t`, with a matrix per relation (Nickel et al. 2011)."""
 
-    ON_HOST: ClassVar[bool] = True
-
     entity: Any
     relation: Any
     inverse: Inverse | None = None
@@ -509,11 +512,14 @@ class RESCAL(Model):
         )
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        return by_group(wide(self.entity[e]), r, lambda rows: wide(self.relation[rows]))
+        return self._times(e, r, self.relation)
 
     def _head(self, e: Ints, r: Ints) -> Array:
-        turned = self.relation.transpose(0, 2, 1)
-        return by_group(wide(self.entity[e]), r, lambda rows: wide(turned[rows]))
+        return self._times(e, r, self.relation.swapaxes(1, 2))
+
+    def _times(self, e: Ints, r: Ints, matrices: Array) -> Array:
+        rows = wide(self.entity[e])
+        return by_group(rows, r, lambda some: wide(matrices[some]), len(matrices))
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]]:
         def vectors(h: Ints, t: Ints) -> Array:
@@ -539,7 +545,6 @@ class TuckER(Model):
     norm_out: Any = None
     inverse: Inverse | None = None
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation", "core", "norm_in", "norm_out")
-    ON_HOST: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -561,22 +566,27 @@ class TuckER(Model):
     @cached_property
     def _core(self) -> Slices:
         i, j, k = self.core.shape
-        return Slices.of(wide(self.core).transpose(1, 0, 2).reshape(j, i * k), axis=0)
+        return Slices.of(wide(self.core).swapaxes(0, 1).reshape(j, i * k), axis=0)
+
+    @cached_property
+    def _weights(self) -> Slices:
+        return Slices.of(wide(self.relation), axis=1)
 
     def _matrices(self, r: Ints) -> Array:
         """Give `sum_j w_r,j W_ijk` for some relations."""
         i, _, k = self.core.shape
-        weights = Slices.of(wide(self.relation[r]), axis=1)
-        return (weights @ self._core).reshape(len(r), i, k)
+        return (self._weights[r] @ self._core).reshape(len(r), i, k)
 
     def _tail(self, e: Ints, r: Ints) -> Array:
-        mixed = by_group(_affine(wide(self.entity[e]), self.norm_in), r, self._matrices)
+        rows = _affine(wide(self.entity[e]), self.norm_in)
+        mixed = by_group(rows, r, self._matrices, len(self.relation))
         return _affine(mixed, self.norm_out)
 
     def _head(self, e: Ints, r: Ints) -> Array:
         # the shift after the core adds the same to all heads of a query: it does not change their order
-        scaled = wide(self.entity[e]) * (1 if self.norm_out is None else wide(self.norm_out[0]))
-        return by_group(scaled, r, lambda rows: self._matrices(rows).transpose(0, 2, 1))
+        rows = wide(self.entity[e])
+        rows = rows if self.norm_out is None else rows * wide(self.norm_out[0])
+        return by_group(rows, r, lambda some: self._matrices(some).swapaxes(1, 2), len(self.relation))
 
     def _table(self, side: str) -> Array:
         if side == "tail" or self.norm_in is None:
@@ -584,8 +594,11 @@ class TuckER(Model):
         return _affine(wide(self.entity), self.norm_in)
 
 
-def _affine(rows: Floats, norm: Array | None) -> Array:
-    return rows if norm is None else rows * wide(norm[0]) + wide(norm[1])
+def _affine(rows: Array, norm: Array | None) -> Array:
+    if norm is None:
+        return rows
+    scale, shift = wide(norm)
+    return rows * scale + shift
 
 
 # Files --------------------------------------------------------------------------------------------

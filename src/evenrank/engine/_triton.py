@@ -14,6 +14,7 @@ comparisons. Each distinct query is scored once. Loops whose length is known onl
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
@@ -380,6 +381,7 @@ def _lists(scores, start, query_of, goal, better, equal, SIGN: tl.constexpr, BLO
 # Launching ----------------------------------------------------------------------------------------
 
 
+@cache
 def sharpness(form: Form, d: int, device: torch.device) -> tuple[float, float]:
     """Bound the error of split inner products, relative to `|q| |e|`: what is constant, what adds up.
 
@@ -514,7 +516,7 @@ def goals(
     n, d = len(place), _dimensions(form, vectors)
     goal = torch.empty(n, dtype=torch.float64, device=vectors.device)
     low, high = torch.empty((2, n), dtype=torch.float32, device=vectors.device)
-    _goals[(_programs(vectors),)](
+    _goals[(_programs(vectors.device),)](
         vectors, rows, index.query_of, place, index.targets, index.row_of,
         goal if square is None else square, goal, low, high, lost, n, 2 * TINY, d**0.5,
         SPLIT=square is not None, **_exactly(form, d),
@@ -536,7 +538,7 @@ def settle(
     d: int,
 ) -> None:
     """Score the undecided pairs by definition, and count them."""
-    _settle[(_programs(vectors),)](
+    _settle[(_programs(vectors.device),)](
         vectors, rows, listed, full, len(listed) // 2 // SHARDS, index.query_of, goal, *counts, lost,
         offset, SHARDS=SHARDS, **_exactly(form, d),
     )  # fmt: skip
@@ -546,7 +548,9 @@ def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor
     """Score single pairs, by definition."""
     d = _dimensions(form, vectors)
     out = torch.empty(len(query), dtype=torch.float64, device=vectors.device)
-    _pairs[(_programs(vectors),)](vectors, table, query, row, out, len(query), **_exactly(form, d))
+    _pairs[(_programs(vectors.device),)](
+        vectors, table, query, row, out, len(query), **_exactly(form, d)
+    )
     return out
 
 
@@ -588,8 +592,9 @@ def count_lists(
     _lists[(len(goal),)](scores, start, query_of, goal, *counts, SIGN=sign, BLOCK=128, num_warps=1)
 
 
-def _programs(tensor: Tensor) -> int:
+@cache
+def _programs(device: torch.device) -> int:
     """Programs that fill the device several times over, each taking many pairs."""
-    if not tensor.is_cuda:
+    if device.type != "cuda":
         return SHARDS
-    return SHARDS * int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)
+    return SHARDS * int(torch.cuda.get_device_properties(device).multi_processor_count)

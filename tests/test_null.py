@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import evenrank as er
 import oracle
@@ -111,6 +112,25 @@ def test_medians_of_even_counts_agree_with_rational_arithmetic(size, n):
     law = er.null("median", {size: n})
     assert law.mean() == pytest.approx(float(mean), rel=1e-13)
     assert law.var() == pytest.approx(float(variance), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("at", "size", "n"), [(0.9, 2746, 1276), (0.99, 40_943, 6268), (0.5, 9000, 402), (0.5, 3000, 878)]
+)
+def test_quantiles_between_two_ranks_agree_with_binomials(at, size, n):
+    """For equal sizes, P(A <= x, B > y) is one term of a binomial; every pair x < y is added up."""
+    below, g = divmod(at * (n - 1), 1)
+    m, x = int(below) + 1, np.arange(size)
+    a, b = (stats.binom.cdf(k, n, x / size) for k in (m - 1, m))  # P(A > x), P(B > x)
+    last = np.cumsum((1 - x[::-1] / size) ** (n - m))[::-1] - (1 - x / size) ** (n - m)
+    pairs = math.comb(n, m) * ((x / size) ** m * last).sum()
+    gap = (b - a).sum() + 2 * pairs  # E (B - A)^2
+    middle = at * size
+    mean = ((1 - g) * a + g * b).sum() - middle
+    square = ((2 * (x - middle) + 1) * ((1 - g) * a + g * b)).sum() + middle**2
+    law = er.null(f"quantile({at})", {size: n})
+    assert law.mean() == pytest.approx(mean + middle, rel=1e-13)
+    assert law.var() == pytest.approx(square - g * (1 - g) * gap - mean**2, rel=1e-9)
 
 
 @pytest.mark.parametrize(("size", "n"), [(10**8, 41), (10**8, 5), (10**7, 21)])

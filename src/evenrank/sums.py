@@ -30,6 +30,8 @@ Function = Callable[[Floats], Floats]
 
 NODES = 24
 DIRECT = 128  # ranges up to this long are added up term by term
+SHORT = 40  # the same in sums over pairs, where terms are dear
+PIECES = 4.0  # cuts of the reach: ten exponents each, which 24 nodes follow to the last digit
 MOST_POINTS = 30_000_000  # a function that needs more is not smooth; refuse instead of swapping
 
 
@@ -124,11 +126,13 @@ class Rule:
         octaves: bool = True,
         tolerance: float = 1e-13,
         floor: float = 0.0,
+        direct: int = DIRECT,
     ) -> None:
         """Cut the ranges into terms and panels.
 
         `octaves` keeps every panel within a factor of two, as functions singular at rank 0 need.
-        Convergence is judged against the panel's largest value, or `floor` if that is larger.
+        Convergence is judged against the panel's largest value, or `floor` if that is larger. Ranges
+        up to `direct` are added up term by term.
         """
         start = np.asarray(lo, dtype=np.int64)
         stop = np.asarray(hi, dtype=np.int64) + 1
@@ -137,7 +141,7 @@ class Rule:
         panels: list[tuple[Ints, Ints, Ints]] = []
         total = 0
         while len(start):
-            short = stop - start <= DIRECT
+            short = stop - start <= direct
             terms.append((start[short], stop[short], row[short]))
             total += int((stop - start)[short].sum())
             start, stop, row = start[~short], stop[~short], row[~short]
@@ -153,7 +157,7 @@ class Rule:
                     do="use a smooth function of the rank, or fewer candidates",
                 )
             start, stop, row, wide = start[~fine], stop[~fine], row[~fine], wide[~fine]
-            middle = np.where(wide, np.maximum(2 * start, DIRECT), (start + stop) // 2)
+            middle = np.where(wide, np.maximum(2 * start, direct), (start + stop) // 2)
             start, stop = np.concatenate([start, middle]), np.concatenate([middle, stop])
             row = np.concatenate([row, row])
         self._collect(terms, panels, len(np.atleast_1d(np.asarray(lo))))
@@ -200,7 +204,7 @@ def pair_rule(edges: Ints, last: int, reach: float) -> tuple[Floats, Floats, Flo
     """Points x, y and weights that sum a function over integers `x < y`, smooth between the edges.
 
     x runs over [edges[0], last), y up to edges[-1]; pairs further apart than `reach` are left out, and
-    pieces are cut to an eighth of it or less. Two different pieces make a rectangle: a product of
+    pieces are cut to a quarter of it or less. Two different pieces make a rectangle: a product of
     panels. A piece with itself makes a triangle, summed by y - x: the sums over x then have lengths
     that need not be whole at the nodes, which panels allow; the short ones in the corner are added up.
 
@@ -227,10 +231,6 @@ def pair_rule(edges: Ints, last: int, reach: float) -> tuple[Floats, Floats, Flo
             found.append((np.repeat(x, len(y)), np.tile(y, len(x)), np.outer(wx, wy).ravel()))
     x, y, weight = (np.concatenate(part) for part in zip(*found, strict=True))
     return x, y, weight
-
-
-PIECES = 8.0
-SHORT = 40  # lines up to this long are added up in pair sums, where terms are dear
 
 
 def _line(a: int, b: int) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ the success probabilities until the count asked for is a central one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf, pi, sqrt
+from math import asinh, ceil, inf, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from evenrank.law._sum import CHUNK, Sizes
 from evenrank.sums import Floats
 
 Complexes = NDArray[np.complex128]
-CHEBYSHEV = 20
+LOST = 42.0  # exponent of what interpolation may lose: e^-42 ~ 1e-18
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,25 @@ class Trials:
         """Replace the many groups that never saturate up to `largest` by a few that act the same.
 
         Sums of `c_u phi(rate_u)` over groups enter only through functions phi that are analytic far
-        beyond the range of rates (for low frequencies), so interpolating phi at Chebyshev nodes and
-        pushing the weights onto the nodes loses nothing.
+        beyond the range of rates, so interpolating phi at Chebyshev nodes and pushing the weights onto
+        the nodes loses nothing. At the frequencies that matter (`omega < 1/2`, from 20 deviations on),
+        `log(1 + x rate (e^(i omega) - 1))` is singular two largest rates off the real line at least:
+        the error falls like `exp(-asinh(2 most/half))` per node, `half` being half the width.
         """
         free = self.rate * largest < 1.0
-        if free.sum() <= 2 * CHEBYSHEV:
+        if not free.any():
             return self
         rate, count = self.rate[free], self.count[free]
-        angle = (np.arange(CHEBYSHEV) + 0.5) * pi / CHEBYSHEV
         middle, half = (rate.max() + rate.min()) / 2.0, (rate.max() - rate.min()) / 2.0
-        k = np.arange(CHEBYSHEV)
+        nodes = ceil(LOST / asinh(2.0 * rate.max() / half)) if half else 1
+        if len(rate) <= 2 * nodes:
+            return self
+        angle = (np.arange(nodes) + 0.5) * pi / nodes
+        k = np.arange(nodes)
         # sum_u c_u phi(rate_u) with phi interpolated: T_k moments of the rates, then back to nodes
         moments = np.cos(np.multiply.outer(k, np.arccos(np.clip((rate - middle) / half, -1, 1)))) @ count
         moments[1:] *= 2.0
-        weights = np.cos(np.multiply.outer(angle, k)) @ moments / CHEBYSHEV
+        weights = np.cos(np.multiply.outer(angle, k)) @ moments / nodes
         return Trials(
             np.concatenate([middle + half * np.cos(angle), self.rate[~free]]),
             np.concatenate([weights, self.count[~free]]),

@@ -19,6 +19,7 @@ costs a few hundred evaluations, and outside a band of some ten standard deviati
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import floor, inf, log, sqrt
 
 import numpy as np
@@ -28,7 +29,7 @@ from evenrank.law._count import Trials, log_count
 from evenrank.law._moment import Moment, infinite
 from evenrank.law._sum import CHUNK, Sizes
 from evenrank.metric import Metric, Statistic, quantile_position
-from evenrank.sums import Floats, Function, Ints, Rule, last_true, pair_rule
+from evenrank.sums import SHORT, Floats, Function, Ints, Rule, last_true, pair_rule
 
 CERTAIN = 60.0  # exponent of what is treated as impossible: e^-60 ~ 1e-26
 NEGLIGIBLE_GAP = 40.0
@@ -77,16 +78,18 @@ class OrderLaw:
         return t > 0 and t * t > 2.0 * CERTAIN * (variance + t / 3.0)
 
     def _gap(self) -> int:
-        """Largest y - x that matters: P(no rank in (x, y]) at the band's upper end, where it is most."""
-        start = self.high
-        p = self.trials.at(np.array([float(start)]))
+        """Largest y - x that matters: P(no rank in (x, y]) is most at the band's upper end.
+
+        Beyond the largest size there is no rank to wait for: a gap that would end there starts lower.
+        """
 
         def likely(gap: int) -> bool:
+            x = float(min(self.high, self.largest - gap))
+            before, after = self.trials.at(np.array([x, x + gap]))
             with np.errstate(divide="ignore"):
-                empty = np.log1p(p - self.trials.at(np.array([float(start + gap)])))
-            return float((empty * self.trials.count).sum()) > -NEGLIGIBLE_GAP
+                return float(np.log1p(before - after) @ self.trials.count) > -NEGLIGIBLE_GAP
 
-        return last_true(self.largest, likely)
+        return last_true(self.largest - self.low, likely)
 
     def at_most(self, x: Floats) -> Floats:
         """P(r_(m) <= x)."""
@@ -171,7 +174,8 @@ class OrderLaw:
         diagonal = np.exp(self.joint(line.points, line.points))
         x, y, weight = self._triangle()
         # where the diagonal is negligible, so is everything off it
-        live = np.exp(self.joint(x, x)) > 1e-25
+        each, index = np.unique(x, return_inverse=True)
+        live = (np.exp(self.joint(each, each)) > 1e-25)[index]
         x, y, weight = x[live], y[live], weight[live]
         weight = weight * np.exp(self.joint(x, y))
         v = (1.0 - g) * x + g * y
@@ -192,12 +196,13 @@ class OrderLaw:
         """Points and weights for the double sum over x < y.
 
         That sum is about 4/n of the variance. So with many tasks the faint kinks at sizes do not
-        matter in it; with few tasks it is broken there.
+        matter in it; with few tasks it is broken there, if there are any.
         """
         last = min(self.high, self.largest)  # P(B > y) = 0 from the largest size on
         stop = min(last + self.gap, last_true(self.largest, self._next_above) + 1, self.largest)
         kinks = self._kinks(max(stop, last))
-        if self.trials.n < MANY:
+        smooth = not len(kinks) and last + self.gap < self.largest
+        if self.trials.n < MANY and not smooth:
             edges = np.concatenate([[self.low], kinks, [max(stop, last)]])
             points = pair_rule(edges, last, self.gap)
         else:
@@ -212,17 +217,16 @@ class OrderLaw:
 
     def _strip(self, last: int) -> tuple[Floats, Floats, Floats]:
         """Points for x times points for y - x, where gaps are short against the band."""
-        peak = np.array([float(self._middle)])
-        x = Rule(
-            [self.low],
-            [last - 1],
-            lambda x: np.exp(self.joint(x, x)),
+        rule = partial(
+            Rule,
             octaves=False,
+            direct=SHORT,
             tolerance=min(1e-6, max(1e-13, 1e-14 * self.trials.n)),
-            floor=float(np.exp(self.joint(peak, peak))[0]),
         )
-        rate = NEGLIGIBLE_GAP / self.gap
-        d = Rule([1], [self.gap], lambda d: np.exp(-rate * d), octaves=False, floor=1.0)
+        peak, rate = np.array([float(self._middle)]), NEGLIGIBLE_GAP / self.gap
+        top = float(np.exp(self.joint(peak, peak))[0])
+        x = rule([self.low], [last - 1], lambda x: np.exp(self.joint(x, x)), floor=top)
+        d = rule([1], [self.gap], lambda d: np.exp(-rate * d), floor=1.0)
         return (
             np.repeat(x.points, len(d.points)),
             (x.points[:, None] + d.points).ravel(),

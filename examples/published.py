@@ -91,7 +91,7 @@ def deviation(theirs: float, ours: float) -> float:
 
 def written(apart: float) -> str:
     """Write a deviation; what double precision leaves differs from machine to machine."""
-    return f"{apart:.0e}" if apart > DOUBLE else "< 1e-09"
+    return f"{apart:.0e}" if apart > DOUBLE else "≤ 1e-09"
 
 
 def verdicts(rows: list[Row], ours: list[er.Evaluation]) -> Table:

@@ -266,6 +266,8 @@ def test_bad_input(arguments, message):
 def test_a_folder_is_no_name(tmp_path):
     with pytest.raises(er.InputError, match=r"; evenrank atlas build .* adds a graph of your own"):
         er.atlas(str(tmp_path))
+    with pytest.raises(er.InputError, match="no such data set; got 'aaa"):
+        er.atlas("a" * 5000)
 
 
 # The user's own -----------------------------------------------------------------------------------
@@ -285,7 +287,15 @@ def test_building_again_replaces(own):
     assert atlas.names() == [*NAMES, "my-graph", "other"]
     assert er.atlas("my graph") == er.atlas("nations")
     assert er.atlas("other") == er.atlas(TOY)
-    assert os.listdir(own.parent) == [own.name]  # nothing is left behind
+    assert sorted(os.listdir(own.parent)) == [".lock", own.name]  # nothing else is left behind
+
+
+def test_processes_that_add_at_once_lose_nothing():
+    script = "from evenrank.data import atlas, load\nimport sys\n"
+    script += "for i in range(5): atlas.add([atlas.build(load('nations'), f'{sys.argv[1]}{i}')])"
+    started = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "abc"]
+    assert [one.wait(60) for one in started] == [0, 0, 0]
+    assert len(atlas.names()) == len(NAMES) + 15
 
 
 def test_a_failed_write_keeps_the_old_file(own, monkeypatch):
@@ -300,7 +310,7 @@ def test_a_failed_write_keeps_the_old_file(own, monkeypatch):
     with pytest.raises(er.InputError, match=r"cannot write .*; got No space left on device"):
         atlas.add([atlas.build(TOY, "other")])
     assert own.read_bytes() == before
-    assert os.listdir(own.parent) == [own.name]
+    assert sorted(os.listdir(own.parent)) == [".lock", own.name]
 
 
 def test_a_registered_name_that_is_not_shipped_may_be_filled_in():
@@ -369,7 +379,7 @@ def test_a_damaged_own_file_is_named(own, kind, content):
 def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path / "file" / "folder"))
-    with pytest.raises(er.InputError, match=r"cannot make .*; got Not a directory; set EVENRANK_ATLAS"):
+    with pytest.raises(er.InputError, match=r"cannot write to .*; got Not a directory; set EVENRANK"):
         atlas.add([atlas.build(TOY)])
 
 
@@ -463,6 +473,8 @@ def test_build_adds_a_folder(tmp_path, own):
     (folder / "test.txt").write_text("b\tr\td\n")
     assert run("atlas", "build", folder, "--name", "mygraph") == f"mygraph: now in {own}\n"
     assert run("atlas", "build", folder) == f"some-graph: now in {own}\n"
+    said = json.loads(run("atlas", "build", folder, "--json"))
+    assert said == {"data": ["some-graph"], "file": str(own)}
     assert counted(er.atlas("mygraph")) == {4: 2}
     assert "some-graph: 3 entities" in run("atlas", "show", "some-graph", "--unseen", "drop")
     many = run("atlas", "build", folder, folder, "--name", "one", code=2)

@@ -18,6 +18,7 @@ from evenrank.cli import main
 from evenrank.data import atlas
 from evenrank.errors import InputError
 from evenrank.grammar import parse
+from evenrank.published import Given
 from evenrank.report import explorer
 from evenrank.report.explorer import METRICS, SIZES, TASKS
 from evenrank.table import figure
@@ -64,7 +65,7 @@ def rows_of(content):
     """Every data set asked in every way, with what the page has for it."""
     for data in content["data"]:
         for key, at in data["laws"].items():
-            split, side, known, unseen = key.split()
+            side, known, unseen, split = key.split(" ", 3)
             asked = {"split": split, "side": side, "unseen": unseen}
             yield (
                 data["name"],
@@ -133,7 +134,7 @@ def test_metrics_know_their_best_value_and_direction(content):
 def test_paper_is_there_as_published(content):
     rows = content["published"]
     assert len({(row["data"], row["model"]) for row in rows}) == 16
-    assert {row["key"] for row in rows} == {"test both all drop"}
+    assert {row["key"] for row in rows} == {"both all drop test"}
     by = {
         (r.board.data, r.model, str(r.given.metric)): r.value for r in er.published("hoyt2022").results
     }
@@ -209,13 +210,14 @@ def test_a_metric_without_a_law_says_why(tmp_path, monkeypatch, browser):
 
 def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
-    graph = er.Graph.of([[0, 0, 1], [0, 0, 2], [1, 0, 2]], test=[[2, 0, 1]])
+    splits = {"train": [[0, 0, 1], [0, 0, 2], [1, 0, 2]], "test": [[2, 0, 1]], "held out": [[2, 0, 0]]}
+    graph = er.Graph.of(splits)
     name = "</script><b>mine"
     atlas.add([atlas.build(graph, name)])
     path = explorer(tmp_path / "mine.html", "mrr")
     found = {data["name"]: data for data in content_of(path)["data"]}[name]
     sizes = er.atlas(name)
-    law = content_of(path)["laws"][found["laws"]["test both all keep"]]
+    law = content_of(path)["laws"][found["laws"]["both all keep test"]]
     assert law["chance"][0][:2] == [
         float(er.null("mrr", sizes).mean()),
         float(er.null("mrr", sizes).std()),
@@ -225,6 +227,9 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
     assert page.text("#asked").startswith(f"mrr on {name}")
     assert page.text("#as-value dd") == "0.9000"
     assert page.run("document.querySelector('b')") is None
+    page.run("document.querySelector('input[name=split][value=\"held out\"]').click()")
+    assert " · held out · " in page.text("#asked")
+    assert shown(page) == expected("mrr", "value", 0.9, data=name, split="held out")
     assert page.complaints == []
     page.close()
 
@@ -254,6 +259,10 @@ def test_shell_writes_the_page(tmp_path, monkeypatch, capsys):
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"{out}: ")
     assert [metric["name"] for metric in content_of(out)["metrics"]] == ["mrr"]
+    monkeypatch.setattr("sys.argv", ["evenrank", "explore", "-o", str(out), "-m", "mrr", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out) == {"file": str(out), "bytes": out.stat().st_size}
 
 
 # The page in a browser ----------------------------------------------------------------------------
@@ -411,6 +420,13 @@ def test_impossible_values_get_a_message_and_no_number(page, page_file, metric, 
         name = metric if have == "value" else f"{have}({metric})"
         with pytest.raises(InputError, match="impossible value"):
             er.adjust({name: float(text.replace(",", ""))}, data="wn18rr")
+
+
+def test_percent_is_the_fraction_to_the_last_bit(page):
+    values = [n / 1000 for n in range(1001, 100_001, 7)]
+    want = [Given(parse("mrr"), x, percent=True).fraction for x in values]
+    assert page.run(f"{json.dumps(values)}.map(hundredth)") == want
+    assert page.run("[1e-7, 5e-324, 1e22].map(hundredth)") == [1e-9, 0, 1e20]
 
 
 def test_numbers_may_be_written_as_people_write_them(page):

@@ -17,6 +17,7 @@ import pytest
 
 import evenrank as er
 import shared
+from evenrank.data import atlas
 from evenrank.published import Board, Footing, Given, _footing
 from evenrank.table import figure
 
@@ -114,7 +115,7 @@ def test_weights_go_with_sizes():
 @pytest.mark.parametrize("name", ["mrr", "hits@10", "igmr", "imr", "ndcg", "1/median", "index(mr)"])
 def test_percent_is_detected_and_said(name):
     percent, fraction = (er.adjust({name: x}, sizes={100: 9}) for x in (57.1, 0.571))
-    assert percent.flat() == pytest.approx(fraction.flat(), rel=1e-12)
+    assert percent.flat() == fraction.flat()
     assert percent.notes == (f"{er.parse(name)}=57.1 is read as 57.1 %",)
     assert fraction.notes == ()
     assert f"{er.parse(name)}=57.1 is read as 57.1 %" in str(percent)
@@ -126,6 +127,19 @@ def test_what_does_not_end_at_one_is_never_percent(name, value):
     result = er.adjust({name: value}, sizes={100: 9}, percent=True)
     assert result[name] == pytest.approx(value)
     assert result.notes == ()
+
+
+def test_percent_can_be_marked():
+    marked = er.adjust({"hits@10": "57.1 %", "mrr": "0.476"}, data="wn18rr")
+    assert marked["hits@10"] == 0.571  # to the last bit: the point moves in decimals
+    assert marked.notes == ("hits@10=57.1 is read as 57.1 %",)
+    small = er.adjust({"hits@1": "0.8%", "hits@10": "57.1%"}, data="wn18rr")
+    assert (small["hits@1"], small["hits@10"]) == (0.008, 0.571)
+    assert er.adjust({"hits@1": "0.8%"}, data="wn18rr", percent=False)["hits@1"] == 0.008
+    with raises("values of hits@k may be percent or fractions; got hits@1=0.8 beside hits@10=57.1"):
+        er.adjust({"hits@1": 0.8, "hits@10": "57.1%"}, data="wn18rr")
+    with raises("mr has no percent: it is not a part of 1; got 5%", er.InputError):
+        er.adjust({"mr": "5%"}, data="wn18rr")
 
 
 def test_percent_can_be_said():
@@ -167,7 +181,9 @@ def test_percent_can_be_said():
         ({"mrr": "high"}, "a value must be a number; got 'high'; write it as 0.571"),
         ({"mrr": None}, "a value must be a number; got None"),
         ({"mr": 3.0, "AMRI": 0.4}, "the same metric twice; got mr=3 and index.mr.=0.4"),
+        ({"mr": 10**400}, "a value must be a number; got 10000"),
         ({}, "nothing to adjust"),
+        ([("mrr", 0.4)], "nothing to adjust; got list; give values such as"),
     ],
 )
 def test_what_cannot_be_adjusted_says_why(values, message):
@@ -184,6 +200,7 @@ def test_what_cannot_be_adjusted_says_why(values, message):
         ({"counts": [5]}, "got counts"),
         ({"data": "wn18r"}, "no such data set; got 'wn18r'; did you mean wn18"),
         ({"data": "nations", "split": "dev"}, "got 'dev'; allowed: train, valid, test"),
+        ({"data": "nations", "split": 3}, "has no triples in such a split; got 3; allowed: train"),
         ({"data": "nations", "side": "middle"}, "unknown side; got 'middle'"),
         ({"data": "nations", "filter": "train"}, "unknown filter; got 'train'"),
         ({"data": "nations", "unseen": "hide"}, "unknown rule for the unseen; got 'hide'"),
@@ -230,6 +247,17 @@ def test_expected_ties_tell_a_constant_scorer_that_it_is_chance():
     assert result["z(mr)"][1] == pytest.approx(1, rel=1e-12)
     law = er.null("mrr", er.atlas("wn18rr"))
     assert result["index(mrr)"][1] == pytest.approx(law.std() / (1 - law.mean()))
+
+
+@pytest.mark.parametrize("name", atlas.names())
+def test_baseline_knows_every_data_set(name):
+    """The median too, whose law is the hardest: against its large-sample deviation."""
+    result, sizes = er.baseline(name), er.atlas(name)
+    assert np.isfinite(result.values).all()
+    middle, size, count = result["median"][0], sizes["candidates"], sizes.counts
+    if (size > middle).all():  # else its law is far from normal
+        deviation = math.sqrt(count @ (middle / size * (1 - middle / size))) / (count / size).sum()
+        assert result["median"][1] == pytest.approx(deviation, rel=0.05)
 
 
 def test_baseline_by_sampling():
@@ -447,12 +475,17 @@ def test_corner_cases_of_csv(table):
         ("spaces.csv", LONG.replace(",", " , "), "utf-8"),
         ("quoted.csv", "".join(f'"{x}"\n' for x in LONG.replace(",", '","').split()), "utf-8"),
         ("tabs.tsv", LONG.replace(",", "\t"), "utf-8"),
+        ("tabs.csv", LONG.replace(",", "\t"), "utf-8"),
+        ("semicolons.csv", "\n" + LONG.replace(",", ";"), "utf-8-sig"),
         ("case.csv", LONG.replace("model,data,metric,value", "Model,DATA,Metric,Value"), "utf-8"),
         ("names.csv", LONG.replace("mrr", "Mean Reciprocal Rank").replace("wn18rr", "WN18RR"), "utf-8"),
     ]:
         assert found(er.published(table(text, name, encoding))) == plain, name
     comma = er.published(table('model,data,mrr\n"Müller, A. ""β""",wn18rr,0.4\n'))
     assert comma.rows()[0]["model"] == 'Müller, A. "β"'
+    lines = er.published(table('model,data,mrr\n"of two\nlines",wn18rr,0.4\n'))
+    assert lines.rows()[0]["model"] == "of two lines"
+    assert lines.markdown().count("\n|") == 2
 
 
 HEAD = "model,data,metric,value\n"
@@ -467,7 +500,8 @@ HEAD = "model,data,metric,value\n"
         ("model,data\nA,wn18rr\n", ":1: no column metric; got model, data; allowed"),
         ("model,mrr\nA,0.4\n", ":1: no column data; got model, mrr"),
         ("model,data,value\nA,wn18rr,0.4\n", ":1: no column metric; got model, data, value"),
-        ("model;data;mrr\nA;wn18rr;0.4\n", ":1: no column model, data; got model;data;mrr"),
+        ("model|data|mrr\nA|wn18rr|0.4\n", ":1: no column model, data; got model|data|mrr"),
+        ("model,dataset,mrr\nA,wn18rr,0.4\n", ":1: no column data; .*; call dataset data"),
         ("model,data,metric,value,note\nA,wn18rr,mrr,0.4,x\n", ":1: unknown column; got 'note'"),
         ("model,dataset,data,mrr\nA,B,wn18rr,0.4\n", "got 'dataset'; .* did you mean data?"),
         ("model,data,mmr\nA,wn18rr,0.4\n", "unknown column; got 'mmr'; allowed: .* did you mean mrr?"),
@@ -476,7 +510,9 @@ HEAD = "model,data,metric,value\n"
         (HEAD + "A,wn18rr,mrr,0.4\nB,wn18rr,mrr\n", ":3: 3 cells; allowed: 4, as in the header"),
         (HEAD + "\nA,wn18rr,mrr,0.4,9\n", "results.csv:3: 5 cells"),
         (HEAD + "A,wn18rr,mrr,\n", ":2: a value must be a number; got ''"),
-        (HEAD + "A,wn18rr,mrr,57.1%\n", ":2: a value must be a number; got '57.1%'; .* percent as 57.1"),
+        (HEAD + "A,wn18rr,mr,57.1 %\n", ":2: mr has no percent: it is not a part of 1; got 57.1 %"),
+        (HEAD + "A,wn18rr,mrr,%\n", ":2: a value must be a number; got ''"),
+        ("model;data;mrr\nA;wn18rr;0,4\n", ":2: a value must be a number; got '0,4'; write it as 0.571"),
         (HEAD + 'A,wn18rr,mr,"1,234"\n', ":2: a value must be a number; got '1,234'"),
         (HEAD + "A,wn18rr,mrr,nan\n", ":2: impossible value of mrr; got mrr=nan; allowed: 2.44"),
         (HEAD + "A,wn18rr,mr,inf\n", ":2: impossible value of mr; got mr=inf"),
@@ -530,6 +566,8 @@ def test_other_sources(table, tmp_path):
         er.published(table(LONG.replace("A,", "ä,"), encoding="latin-1"))
     with raises("rows of results must be mappings; got str; give dictionaries"):
         er.published(["mrr"])
+    with raises("not a table of results; got int; allowed: a CSV file, or rows as mappings"):
+        er.published(5)
     with raises("rows: no column model, data; got nothing"):
         er.published([])
     with raises("row 1: no data"):
@@ -625,6 +663,7 @@ def test_adjust_by_data_set():
     assert content["protocol"] == want.protocol
     said = run("adjust", "hits@1=0.8", "--sizes", "500x9", "--percent", "--csv")
     assert "0.008," in said
+    assert run("adjust", "hits@1=0.8%", "--sizes", "500x9", "--csv") == said
 
 
 def test_adjust_a_file(table):
@@ -653,6 +692,9 @@ def test_baseline_in_the_shell():
     [
         (["adjust", "mrr=0.4"], "need the candidates they were made with; got neither"),
         (["adjust", "mrr=0.4", "--data", "nations", "--sizes", "5x5"], "got data and sizes"),
+        (["adjust", "mrr=0.4", "--data", ""], "no such data set; got ''; see `evenrank atlas list`"),
+        (["adjust", "mrr=x", "--data", "nations"], "a value must be a number; got 'x'"),
+        (["adjust", "mrr=", "--data", "nations"], "must look like mrr=0.43; got 'mrr='"),
         (["adjust", "mrr=0.4", "--data", "natoins"], "got 'natoins'; did you mean nations"),
         (["adjust", "mrr=0.4", "--data", "nations", "--split", "dev"], "got 'dev'; allowed: train"),
         (["adjust", "mrr=0.4", "--data", "nations", "-m", "mrr"], "--metric picks from a file"),

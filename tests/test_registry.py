@@ -129,7 +129,10 @@ def test_unknown_names():
     with raises("no such folder or graph; got 'fb15k237'"):
         load(Path("fb15k237"))  # a path is not a name
     assert registry.lookup("zzz") is None
-    for path in ("./wn18rr", "wn18rr/", "/wn18rr", "~/wn18rr", "data/wn18rr"):
+    for odd in ("a" * 5000, "~nobody-of-that-name/x", "a\0b"):
+        with raises("no such folder or graph"):
+            load(odd)
+    for path in ("", "./wn18rr", "wn18rr/", "/wn18rr", "~/wn18rr", "data/wn18rr"):
         with raises(f"no such folder or graph; got '{path}'"):
             load(path)
 
@@ -701,6 +704,7 @@ def test_data_list(monkeypatch, tmp_path):
 
 def test_data_show_by_name():
     assert "where      bundled" in run("data", "show", "Nations")
+    assert "aliases    kinship, alyawarra" in run("data", "show", "kinships")
     shown = run("data", "show", "FB15k-237")  # not here: what is published, and no download
     assert shown.startswith("fb15k237\n  entities   14,541\n  relations  237\n  train      272,115\n")
     assert "where      download" in shown
@@ -711,6 +715,7 @@ def test_data_show_by_name():
 
 def test_data_fetch(monkeypatch, cache, tmp_path):
     assert run("data", "fetch", "nations", "UMLS") == "nations: bundled\numls: bundled\n"
+    assert json.loads(run("data", "fetch", "nations", "--json")) == {"nations": "bundled"}
     assert "no such data set; got 'wn18r'" in run("data", "fetch", "nations", "wn18r", code=2)
     for name in ("HTTPS_PROXY", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there

@@ -41,8 +41,8 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
     """
     if not isinstance(path, str | os.PathLike):
         raise InputError("not a path", got=type(path).__name__, do="Graph.of takes arrays")
-    folder = Path(path).expanduser()
-    if folder.exists():
+    folder = Path(os.path.expanduser(path))  # these two take any text; Path's own raise at some
+    if path and os.path.exists(folder):  # Path("") is the folder one is in
         return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen)
     entry = registry.lookup(path) if isinstance(path, str) else None
     if entry is None:

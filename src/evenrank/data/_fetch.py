@@ -66,7 +66,7 @@ def fetch(entry: Entry, *, progress: bool = True) -> Path:
         )
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with _alone(place) as mark, _quiet(place), _bar(progress) as report:
+        with alone(place) as mark, _quiet(place), _bar(progress) as report:
             for file in entry.files:
                 _fetch(entry, file, mark, report)
             for part in place.glob(f".*{mark}.part"):  # kept till here: an archive serves several files
@@ -166,7 +166,8 @@ class _Download:
             answer.raise_for_status()
             further = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             have = have if further else 0
-            total = have + int(answer.headers.get("Content-Length", 0))
+            length = answer.headers.get("Content-Length", "")
+            total = have + (int(length) if length.isdigit() else 0)  # for the bar alone
             with part.open("ab" if further else "wb", buffering=0) as target:
                 for block in answer.iter_content(BLOCK):
                     target.write(block)
@@ -203,8 +204,8 @@ def _digest(file: Path) -> str:
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[str]:
-    """Wait for other processes that fill the same folder; give a mark for the names of parts."""
+def alone(place: Path) -> Iterator[str]:
+    """Wait for other processes that write to the same folder; give a mark for the names of parts."""
     try:
         import fcntl
     except ImportError:  # Windows: no waiting; each process keeps parts of its own

@@ -86,7 +86,7 @@ def atlas(
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
     rows = _rows(data, unseen)
     sides = list(ENDS) if side == "both" else [side]
-    asked = rows.filter(pl.col("split") == split, pl.col("side").is_in(sides))
+    asked = rows.filter(pl.col("split") == str(split), pl.col("side").is_in(sides))
     if not len(asked):
         raise InputError(
             f"{data.name if isinstance(data, Graph) else data} has no triples in such a split",
@@ -149,7 +149,7 @@ def _unknown(name: str) -> InputError:
     known = {registry.key(name): name for name in names()}
     close = [known[key] for key in get_close_matches(registry.key(name), known, 3, 0.5)]
     do = f"did you mean {' or '.join(close)}?" if close else "see `evenrank atlas list`"
-    if Path(name).is_dir():
+    if name and os.path.isdir(name):
         do = f"evenrank atlas build {name} adds a graph of your own"
     return InputError("the atlas has no such data set", got=repr(name), do=do)
 
@@ -262,19 +262,24 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
     """Add data sets to the user's own atlas, in place of earlier ones of the same name."""
     import polars as pl
 
-    kept, path = _own(), own_file()
-    for name in (name for rows in tables for name in _names(rows)):
+    from evenrank.data._fetch import alone
+
+    names, path = [name for rows in tables for name in _names(rows)], own_file()
+    for name in names:
         if _find(name, _shipped()):
             what = "the atlas comes with a data set of that name"
             raise InputError(what, got=repr(name), do="choose another name")
-        kept = kept.filter(pl.col("data") != (_find(name, kept) or name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(path.parent):  # between reading and writing, nobody else may add
+            kept = _own()
+            for name in names:
+                kept = kept.filter(pl.col("data") != (_find(name, kept) or name))
+            write([kept, *tables], path)
     except OSError as error:
         raise InputError(
-            f"cannot make {path.parent}", got=error.strerror, do=f"set {FOLDER} to another folder"
+            f"cannot write to {path.parent}", got=error.strerror, do=f"set {FOLDER} to another folder"
         ) from None
-    write([kept, *tables], path)
     return path
 
 

@@ -29,14 +29,14 @@ from evenrank.metric import TIES, Metric, Statistic
 from evenrank.published._footing import Board, Footing
 from evenrank.published._read import lines as read_lines
 from evenrank.published._results import Published
-from evenrank.published._value import Given, adjustable, decide_percent, number
+from evenrank.published._value import Given, adjustable, decide_percent
 from evenrank.tally import Tally
 
 __all__ = ["Board", "Footing", "Given", "Published", "adjust", "adjustable", "baseline", "published"]
 
 
 def adjust(
-    values: Mapping[str, float],
+    values: Mapping[str, float | str],
     sizes: SizesLike | None = None,
     *,
     data: str | Graph | None = None,
@@ -52,7 +52,7 @@ def adjust(
 
     `data` is a name the atlas knows, or a graph; `sizes` are candidate counts as `evenrank.null` takes
     them. Adjusted values are taken back to the raw ones first. A metric that ends at 1 may be given in
-    percent: a value above 1 tells, or `percent=True`.
+    percent: a value above 1 tells, or "57.1 %", or `percent=True`.
 
     >>> print(adjust({"mrr": 0.476, "hits@10": 57.1}, data="wn18rr"))
     metric      value    chance  ratio   index       z    phi
@@ -65,8 +65,9 @@ def adjust(
     >>> adjust({"z(mr)": 56.1}, sizes={14_541: 40_932})["mr"]
     6107.04...
     """
-    if not values:
-        raise InputError("nothing to adjust", do='give values such as {"mrr": 0.35}')
+    if not values or not isinstance(values, Mapping):
+        got = type(values).__name__ if values else None
+        raise InputError("nothing to adjust", got=got, do='give values such as {"mrr": 0.35}')
     if sizes is not None and data is None:
         footing = Footing(read_sizes(sizes, counts, weights), {})
     elif data is not None and sizes is counts is weights is None:
@@ -78,7 +79,7 @@ def adjust(
             got=" and ".join(name for name, given in options.items() if given is not None) or "neither",
             allowed="data, or sizes (with counts and weights)",
         )
-    given = [Given(adjustable(name), number(value)) for name, value in values.items()]
+    given = [Given.of(name, value) for name, value in values.items()]
     given = decide_percent(given, list(map(str, given)), percent)
     before: dict[Metric | Statistic, Given] = {}
     expressions: list[Expression] = []
@@ -106,10 +107,10 @@ def published(
 ) -> Published:
     """Say what a table of published results means: against chance, within and across data sets.
 
-    `source` is a CSV file (.tsv for tabs), rows as mappings, or the name of a table that comes with
-    evenrank (hoyt2022). Columns: model, data, metric, value; or model, data and a column per metric,
-    with an empty cell where there is no result; also source, and split, side, filter, unseen instead of
-    the arguments. `metrics` picks some. A metric is in percent throughout, or not at all.
+    `source` is a CSV file (also with semicolons or tabs), rows as mappings, or the name of a table that
+    comes with evenrank (hoyt2022). Columns: model, data, metric, value; or model, data and a column per
+    metric, with an empty cell where there is no result; also source, and split, side, filter, unseen
+    instead of the arguments. `metrics` picks some. A metric is in percent throughout, or not at all.
 
     >>> rows = [
     ...     {"model": "A", "data": "wn18rr", "mrr": 0.476, "hits@10": 57.1},

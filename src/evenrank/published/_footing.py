@@ -33,10 +33,11 @@ class Footing:
         span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         self.protocol = {**protocol, "tasks": f"{sizes.total:,}", "sizes": span}
         self.law = cache(partial(Null, sizes=sizes))
+        self.range = cache(self._range)
 
     def raw(self, given: Given) -> float:
         """Take a published value back to the raw one, and refuse what no ranks can give."""
-        raw = given.value / 100 if given.percent else given.value
+        raw = given.fraction
         if isinstance(given.expression, Adjusted):
             line = given.expression.map(self.law(given.metric))
             assert isinstance(line, Affine)  # `adjustable` let it pass
@@ -54,7 +55,7 @@ class Footing:
             )
         return raw
 
-    def range(self, metric: Metric | Statistic) -> tuple[float, float]:
+    def _range(self, metric: Metric | Statistic) -> tuple[float, float]:
         """Give the values of a metric when every target comes last, and when every one comes first."""
         last = self._tally(self.sizes["candidates"] - 1, np.zeros(len(self.sizes), dtype=np.int64))
         low, high = sorted((metric.best, metric(last)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
@@ -20,7 +20,7 @@ from evenrank.adjusted import Expression
 from evenrank.data import Graph
 from evenrank.errors import EvenrankError, InputError, UnknownMetricError
 from evenrank.published._footing import Board
-from evenrank.published._value import Given, adjustable, number
+from evenrank.published._value import Given, adjustable
 
 NEEDED, ASKED = ("model", "data"), ("split", "side", "filter", "unseen")
 LONG, OPTIONAL = (*NEEDED, "metric", "value"), (*ASKED, "source")
@@ -60,7 +60,7 @@ def lines(source: Any, default: Board) -> Iterator[Line]:
             if not values:
                 raise InputError("no result in this line", do="fill a cell, or delete the line")
             for metric, value in values:
-                given = Given(wide.get(metric) or adjustable(metric), number(value))
+                given = Given.of(wide.get(metric, metric), value)
                 yield Line(where, row["model"], board, given, row.get("source", ""))
 
 
@@ -69,7 +69,12 @@ Rows = list[tuple[str, dict[str, Any]]]  # where each stands, and its cells by c
 
 def _table(source: Any) -> tuple[str, list[str], Rows]:
     """Give the name, the columns and the rows of a table."""
-    return _file(source) if isinstance(source, str | os.PathLike) else _memory(list(source))
+    if isinstance(source, str | os.PathLike):
+        return _file(source)
+    if not isinstance(source, Iterable):
+        got = type(source).__name__
+        raise InputError("not a table of results", got=got, allowed="a CSV file, or rows as mappings")
+    return _memory(list(source))
 
 
 def _memory(rows: list[Any]) -> tuple[str, list[str], Rows]:
@@ -85,9 +90,11 @@ def _memory(rows: list[Any]) -> tuple[str, list[str], Rows]:
 
 
 def _file(source: str | os.PathLike[str]) -> tuple[str, list[str], Rows]:
+    text = _read(source)
+    header_line = next(filter(str.strip, text.splitlines()), "")
     reader = csv.reader(
-        io.StringIO(_read(source), newline=""),
-        delimiter="\t" if str(source).lower().endswith(".tsv") else ",",
+        io.StringIO(text, newline=""),
+        delimiter=max(",;\t", key=header_line.count),
         skipinitialspace=True,
         strict=True,
     )
@@ -131,7 +138,9 @@ def _read(source: str | os.PathLike[str]) -> str:
     except OSError as error:
         raise InputError(f"cannot read {source}", got=error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise InputError(f"cannot read {source}", got="bytes that are not UTF-8") from None
+        raise InputError(
+            f"cannot read {source}", got="bytes that are not UTF-8", do="save it as CSV in UTF-8"
+        ) from None
 
 
 def _fold(column: str) -> str:
@@ -140,7 +149,8 @@ def _fold(column: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    return value if isinstance(value, Graph) else "" if value is None else str(value).strip()
+    """Give a cell as one line of text; a graph stays one."""
+    return value if isinstance(value, Graph) else "" if value is None else " ".join(str(value).split())
 
 
 def _wide(columns: Collection[str]) -> dict[str, Expression]:
@@ -151,7 +161,10 @@ def _wide(columns: Collection[str]) -> dict[str, Expression]:
     allowed = f"{', '.join(LONG)}[, {', '.join(OPTIONAL)}], or metrics instead of metric and value"
     if lacking or not (long or others):
         missing = ", ".join(lacking) or "metric"
-        raise InputError(f"no column {missing}", got=", ".join(columns) or "nothing", allowed=allowed)
+        near = get_close_matches(missing, others, 1)
+        do = f"call {near[0]} {missing}" if near else None
+        got = ", ".join(columns) or "nothing"
+        raise InputError(f"no column {missing}", got=got, allowed=allowed, do=do)
     metrics: dict[str, Expression] = {}
     for column in others:
         metric = None if long else _metric(column)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
@@ -17,7 +14,7 @@ from evenrank.metric import Metric, Statistic
 from evenrank.published._footing import Board, Footing
 from evenrank.published._read import Line, said
 from evenrank.published._value import Given
-from evenrank.table import Table, figure
+from evenrank.table import Shown, Table, figure
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class Standing(NamedTuple):
     models: int
 
 
-@dataclass(frozen=True, eq=False)
-class Published:
+@dataclass(frozen=True, eq=False, repr=False)
+class Published(Shown):
     """Published results with what each is worth against chance; prints as tables.
 
     `results` has one entry per value, in the order given. `standings` compares models across data sets:
@@ -109,8 +106,8 @@ class Published:
             )
         return rows
 
-    def json(self) -> str:
-        """Write everything as JSON."""
+    def content(self) -> dict[str, Any]:
+        """Give everything there is to say, notes included."""
         across = [
             {
                 "data": [self._label(board) for board in s.boards],
@@ -122,46 +119,16 @@ class Published:
             }
             for s in self.standings
         ]
-        content = {
+        return {
             "boards": [dict(words) for words in self.boards.values()],
             "rows": self.rows(),
             "across": across,
             "notes": list(self.notes),
         }
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-
-    def csv(self) -> str:
-        """Write the rows, in full precision, as CSV."""
-        text, rows = io.StringIO(), self.rows()
-        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue().rstrip("\n")
 
     def tables(self) -> list[Table]:
         """Lay it out: the values by data set and metric, best first; then models across data sets."""
         return [self._within(), *self._across()]
-
-    def text(self) -> str:
-        """Write tables for the terminal."""
-        return "\n\n".join(table.text() for table in self.tables())
-
-    def markdown(self) -> str:
-        """Write tables for a README."""
-        return "\n\n".join(table.markdown() for table in self.tables())
-
-    def latex(self) -> str:
-        """Write tables for a paper (booktabs)."""
-        return "\n\n".join(table.latex() for table in self.tables())
-
-    __str__ = text
-
-    def __repr__(self) -> str:
-        """Show the tables: results are there to be read."""
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
 
     @property
     def _differing(self) -> list[str]:

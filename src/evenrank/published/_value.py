@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from decimal import Decimal
+from typing import Any, Self
 
 from evenrank.adjusted import Adjusted, Expression
 from evenrank.errors import InputError, NoLawError, UnknownMetricError
@@ -23,6 +24,19 @@ class Given:
     value: float
     percent: bool = False
 
+    @classmethod
+    def of(cls, name: str | Expression, value: Any) -> Self:
+        """Read a value; a sign says that it is percent, else `decide_percent` finds out.
+
+        >>> Given.of("hits@10", "57.1 %").fraction
+        0.571
+        """
+        marked = isinstance(value, str) and value.rstrip().endswith("%")
+        given = cls(adjustable(name), number(value.rstrip(" %") if marked else value), marked)
+        if marked and not given.ends_at_one:
+            raise InputError(f"{given.expression} has no percent: it is not a part of 1", got=value)
+        return given
+
     @property
     def metric(self) -> Metric | Statistic:
         """The metric itself, without its adjustment."""
@@ -34,6 +48,11 @@ class Given:
         if isinstance(self.expression, Adjusted):
             return self.expression.adjustment == "index"
         return self.expression.range[1] <= 1
+
+    @property
+    def fraction(self) -> float:
+        """The value as a part of 1; the point moves in decimals, so that 57.1 % and 0.571 are equal."""
+        return float(Decimal(str(self.value)).scaleb(-2)) if self.percent else self.value
 
     @property
     def kind(self) -> str:
@@ -85,7 +104,7 @@ def number(value: Any) -> float:
     """Read a number."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             "a value must be a number", got=repr(value), do="write it as 0.571, or in percent as 57.1"
         ) from None
@@ -94,7 +113,8 @@ def number(value: Any) -> float:
 def decide_percent(given: Sequence[Given], where: Sequence[str], percent: bool | None) -> list[Given]:
     """Tell percent from fractions, one kind of metric at a time: authors keep to one unit.
 
-    Above 1 and up to 100 means percent. A kind with values on both sides of 1 could be either.
+    A sign, or a value above 1 and up to 100, means percent. A kind with values on both sides of 1 could
+    be either.
     """
     read = list(given)
     kinds: dict[str, list[int]] = {}
@@ -102,8 +122,8 @@ def decide_percent(given: Sequence[Given], where: Sequence[str], percent: bool |
         if one.ends_at_one:
             kinds.setdefault(one.kind, []).append(i)
     for kind, rows in kinds.items():
-        large = [i for i in rows if 1 + SLACK < given[i].value <= 100]
-        small = [i for i in rows if 0 < abs(given[i].value) <= 1 + SLACK]
+        large = [i for i in rows if given[i].percent or 1 + SLACK < given[i].value <= 100]
+        small = [i for i in rows if not given[i].percent and 0 < abs(given[i].value) <= 1 + SLACK]
         if percent is None and large and small:
             raise InputError(
                 f"values of {kind} may be percent or fractions",

@@ -43,7 +43,7 @@ def explorer(path: str | os.PathLike[str], *metrics: str, progress: Progress = i
 
     The page holds all data sets of the atlas, the user's own included, and needs no network. `metrics`
     replaces the usual ones; any that has an exact law will do. The median and quantiles are not among
-    the usual ones because their laws take a hundred times as long: ask for them.
+    the usual ones because their laws take longer than all others together: ask for them.
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
@@ -95,10 +95,12 @@ def boards(name: str) -> Iterator[Board]:
 def key(board: Board) -> str:
     """Name a way to ask as the page does.
 
+    The split comes last: it is the only one of these words that may have spaces in it.
+
     >>> key(Board("wn18rr"))
-    'test both all keep'
+    'both all keep test'
     """
-    return f"{board.split} {board.side} {board.filter or 'none'} {board.unseen}"
+    return f"{board.side} {board.filter or 'none'} {board.unseen} {board.split}"
 
 
 def _about(name: str) -> dict[str, Any]:

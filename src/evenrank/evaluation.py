@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -20,7 +17,7 @@ from evenrank.grammar import parse, parse_metric
 from evenrank.law import Null
 from evenrank.metric import Metric, Statistic, Ties, check_ties
 from evenrank.sums import Floats
-from evenrank.table import Table, figure
+from evenrank.table import Shown, Table, figure
 from evenrank.tally import Tally
 
 DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
@@ -38,8 +35,8 @@ DEFAULT_WIDE = [
 FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Values of some metrics for one or more groups of ranks; prints as a table.
 
     Index it with a metric: `result["index(mrr)"]` is a float, or an array with one value per group.
@@ -87,8 +84,7 @@ class Evaluation:
     @property
     def fingerprint(self) -> str:
         """Eight characters that differ when the protocol differs."""
-        text = json.dumps(dict(sorted(self.protocol.items())), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        return fingerprint(self.protocol)
 
     def flat(self) -> dict[str, float]:
         """Give name and value of every metric, for trackers and logs (one group only)."""
@@ -110,65 +106,37 @@ class Evaluation:
             for i, values in enumerate(self.values)
         ]
 
-    def json(self) -> str:
-        """Write everything, protocol included, as JSON (undefined values as null)."""
+    def content(self) -> dict[str, Any]:
+        """Give everything there is to say, protocol and notes included."""
         layers = {
             "values": self.values,
             "optimistic": self.optimistic,
             "pessimistic": self.pessimistic,
         }
-
-        def cells(values: Floats) -> dict[str, float | None]:
-            pairs = zip(self.expressions, values.tolist(), strict=True)
-            return {str(e): v if isfinite(v) else None for e, v in pairs}
-
+        names = [str(expression) for expression in self.expressions]
         rows = [
-            self._label(i) | {name: cells(v[i]) for name, v in layers.items() if v is not None}
+            self._label(i)
+            | {
+                layer: dict(zip(names, v[i].tolist(), strict=True))
+                for layer, v in layers.items()
+                if v is not None
+            }
             for i in range(len(self.values))
         ]
-        content = {
+        return {
             "protocol": dict(self.protocol),
             "fingerprint": self.fingerprint,
             "rows": rows,
             "notes": list(self.notes),
         }
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-
-    def csv(self) -> str:
-        """Write the values, in full precision, as CSV."""
-        text = io.StringIO()
-        rows = self.rows()
-        writer = csv.DictWriter(text, rows[0].keys() if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {k: "" if isinstance(v, float) and isnan(v) else v for k, v in row.items()} for row in rows
-        )
-        return text.getvalue().rstrip("\n")
 
     def table(self) -> Table:
         """Lay it out: one group as metrics by forms, several groups as groups by metrics."""
         return self._tall() if self._single else self._wide()
 
-    def text(self) -> str:
-        """Write a table for the terminal."""
-        return self.table().text()
-
-    def markdown(self) -> str:
-        """Write a table for a README."""
-        return self.table().markdown()
-
-    def latex(self) -> str:
-        """Write a table for a paper (booktabs)."""
-        return self.table().latex()
-
-    __str__ = text
-
-    def __repr__(self) -> str:
-        """Show the table: the point of an evaluation is to be read."""
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
+    def tables(self) -> list[Table]:
+        """Give the one table."""
+        return [self.table()]
 
     def _tall(self) -> Table:
         cells = dict(zip(self.expressions, self.values[0], strict=True))
@@ -203,10 +171,10 @@ class Evaluation:
             rows.append(row)
         if banded:
             header += ["optimistic", "pessimistic"]
-        return Table(header, rows, self._footer())
+        return Table(header, rows, self.footer())
 
     def _wide(self) -> Table:
-        header = [*self.label_names, *map(_title, self.expressions)]
+        header = [*self.label_names, *map(title, self.expressions)]
         rows = [
             [
                 *label,
@@ -214,17 +182,34 @@ class Evaluation:
             ]
             for label, values in zip(self.labels, self.values, strict=True)
         ]
-        return Table(header, rows, self._footer(), labels=len(self.label_names))
+        return Table(header, rows, self.footer(), labels=len(self.label_names))
 
-    def _footer(self) -> list[str]:
+    def footer(self) -> list[str]:
+        """Say below a table what was undefined, how much was ranked, and how."""
         lines = list(self.notes)
         if self.counts:
             total = sum(self.counts)
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
             lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
-        facts = "; ".join(f"{k}: {v}" for k, v in self.protocol.items())
-        lines.append(f"{facts} [{self.fingerprint}]" if facts else f"[{self.fingerprint}]")
-        return lines
+        return [*lines, facts(self.protocol)]
+
+
+def fingerprint(protocol: Mapping[str, str]) -> str:
+    """Eight characters that differ when the protocol differs."""
+    text = json.dumps(dict(sorted(protocol.items())), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def shared(protocols: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all protocols agree on."""
+    common = set.intersection(*(set(protocol.items()) for protocol in protocols))
+    return {name: value for name, value in protocols[0].items() if (name, value) in common}
+
+
+def facts(protocol: Mapping[str, str]) -> str:
+    """The line below a table: the protocol and its fingerprint."""
+    words = "; ".join(f"{k}: {v}" for k, v in protocol.items())
+    return f"{words} [{fingerprint(protocol)}]".lstrip()
 
 
 def bare(expression: Expression) -> Metric | Statistic:
@@ -238,7 +223,7 @@ def arrow(expression: Expression) -> str:
     return "" if increasing is None else "↑" if increasing else "↓"
 
 
-def _title(expression: Expression) -> str:
+def title(expression: Expression) -> str:
     """A column's title: the adjustment above the metric, so that tables stay narrow."""
     name = str(expression)
     if isinstance(expression, Adjusted):
@@ -266,6 +251,7 @@ def evaluate(
     tallies: Sequence[Tally],
     metrics: Iterable[str | Expression] = (),
     *,
+    default: Iterable[str] = (),
     ties: Ties = "expected",
     labels: Sequence[tuple[str, ...]] = ((),),
     label_names: tuple[str, ...] = (),
@@ -274,7 +260,7 @@ def evaluate(
     """Evaluate metrics on tallies, one row each.
 
     What is undefined for a group (or in the default table) becomes NaN with a note; a metric asked
-    for by name that is undefined for a single group is an error.
+    for by name that is undefined for ranks without labels is an error.
     """
     check_ties(ties)
     weigh = [i for i, tally in enumerate(tallies) if tally.count]
@@ -282,8 +268,9 @@ def evaluate(
     if left_out:
         tallies, labels = [tallies[i] for i in weigh], [labels[i] for i in weigh]
     wanted = [parse(m) for m in metrics]
-    strict = bool(wanted) and len(tallies) == 1
-    wanted = list(dict.fromkeys(wanted)) or default_expressions(wide=bool(label_names))
+    strict = bool(wanted) and not label_names
+    wanted = list(dict.fromkeys(wanted)) or list(map(parse, default))
+    wanted = wanted or default_expressions(wide=bool(label_names))
     values = np.full((3, len(tallies), len(wanted)), np.nan)
     tied = any(tally.tie_rate > 0 for tally in tallies)
     rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)

@@ -160,6 +160,20 @@ class Ranges:
         self._first, self._last = (end[self._tied].astype(np.int64) for end in (low, high))
         self._terms: dict[int, Rule] = {}
 
+    @classmethod
+    def of(cls, better: Ints, equal: Ints, mass: Floats, ties: Ties) -> Ranges:
+        """Read counts of better and equal candidates under a tie rule."""
+        check_ties(ties)
+        low: Floats = better.astype(float) + 1.0
+        high = low + equal
+        if ties == "optimistic":
+            high = low
+        elif ties == "pessimistic":
+            low = high
+        elif ties == "realistic":
+            low = high = (low + high) / 2.0
+        return cls(low, high, mass)
+
     def mean(self, g: Function) -> Floats:
         """Average `g` over the ranks of each row; `g(low)` where a row is a point."""
         means = g(self.low)
@@ -417,8 +431,10 @@ class Statistic:
         rows = tally.rows("realistic" if ties == "expected" else ties)
         if self.kind == "count":
             return float(tally.count)
-        rank, mass = rows.low, rows.mass
-        equal_weights = tally.equal_weights
+        return self.of(rows.low, rows.mass, tally.equal_weights)
+
+    def of(self, rank: Floats, mass: Floats, equal_weights: bool) -> float:
+        """Describe ranks with their mass, which is a count where all weights are equal."""
         if self.kind == "quantile":
             value = quantile(rank, mass, self.at or 0.0, equal_weights)
             return value if self.q == 1 else 1.0 / value

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA = "evenrank"
+TRIPLE = ("head", "relation", "tail")
 
 
 @dataclass(frozen=True)
@@ -351,17 +352,32 @@ class Ranks:
         `micro` weighs targets equally (or by their weight); `query`, `relation` or any key or keys
         weigh each group equally, however many targets it has, so that hubs do not dominate.
         """
-        return Tally.of_checked(self.better, self.equal, self.candidates, self._weight(average))
+        return Tally.of_checked(self.better, self.equal, self.candidates, self.weights(average))
 
-    def _weight(self, average: str | Sequence[str]) -> Floats | None:
+    def weights(self, average: str | Sequence[str] = "micro") -> Floats | None:
+        """Give the weight of each target under an average; None where all weigh the same."""
         if average == "micro":
             return self.weight
-        names = average.split(",") if isinstance(average, str) else list(average)
-        groups, _ = self._query() if names == ["query"] else self._codes(names)
+        groups = self.units(average)
         if self.weight is None:
             return np.asarray(1.0 / np.bincount(groups)[groups])
         total = np.bincount(groups, weights=self.weight)[groups]
         return np.divide(self.weight, total, out=np.zeros(len(self)), where=total > 0)
+
+    def units(self, by: str | Sequence[str]) -> Ints:
+        """Number what belongs together: the targets of a query, or those alike in all keys named.
+
+        `triple` joins all that was asked about one triple, both sides.
+
+        >>> keys = {"head": ["a", "a"], "relation": "r", "tail": ["b", "b"], "side": ["head", "tail"]}
+        >>> ranks = Ranks.of([1, 2], candidates=9, keys=keys)
+        >>> [ranks.units(by).tolist() for by in ("triple", "query", "relation,side")]
+        [[0, 0], [0, 1], [0, 1]]
+        """
+        names = by.split(",") if isinstance(by, str) else list(by)
+        if names == ["triple"] and "triple" not in self.keys:
+            names = list(TRIPLE)
+        return (self._query() if names == ["query"] else self._codes(names))[0]
 
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
         """Number the queries: a `query` key, or the known parts of head, relation, tail by side."""
@@ -416,7 +432,7 @@ class Ranks:
         3 targets, 0.0% tied
         average: micro; ties: expected [788eeea3]
         """
-        protocol = {**self.protocol, "average": _name(average)}
+        protocol = {**self.protocol, "average": average_name(average)}
         return evaluate([self.tally(average)], metrics, ties=ties, protocol=protocol)
 
 
@@ -457,11 +473,12 @@ class Groups:
             ties=ties,
             labels=self.labels,
             label_names=self.names,
-            protocol={**self.ranks.protocol, "average": _name(average)},
+            protocol={**self.ranks.protocol, "average": average_name(average)},
         )
 
 
-def _name(average: str | Sequence[str]) -> str:
+def average_name(average: str | Sequence[str]) -> str:
+    """Write an average as the protocol has it."""
     return average if isinstance(average, str) else ",".join(average)
 
 

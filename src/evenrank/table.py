@@ -1,11 +1,16 @@
-"""One small table of text, written as plain text, Markdown, LaTeX or HTML."""
+"""Small tables of text, written as plain text, Markdown, LaTeX or HTML; and results shown as such."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from html import escape
-from math import isnan
+from math import isfinite, isnan
+from typing import Any
 
 
 def figure(x: float) -> str:
@@ -51,6 +56,8 @@ _LATEX = str.maketrans(
 class Table:
     """Header, rows of text, and notes below; the first `labels` columns are left-aligned.
 
+    The cells whose (row, column) is among `bold` are bold where the format can be.
+
     >>> print(Table(["metric", "value"], [["mrr", "0.35"]], ["402 targets"]).text())
     metric  value
     ------  -----
@@ -62,6 +69,18 @@ class Table:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
     labels: int = 1
+    bold: Set[tuple[int, int]] = frozenset()
+
+    def _written(self, write: Callable[[str], str], strong: tuple[str, str]) -> list[list[str]]:
+        """Write the cells of all rows, the bold ones between two marks."""
+        before, after = strong
+        return [
+            [
+                f"{before}{write(text)}{after}" if (i, j) in self.bold else write(text)
+                for j, text in enumerate(row)
+            ]
+            for i, row in enumerate(self.rows)
+        ]
 
     def text(self) -> str:
         """Write it for a terminal."""
@@ -87,11 +106,15 @@ class Table:
     def markdown(self) -> str:
         """Write it for a README."""
 
+        def cell(text: str) -> str:
+            return text.replace("|", r"\|").replace("<", r"\<")  # a name is not a tag
+
         def line(cells: Sequence[str]) -> str:
-            return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+            return "| " + " | ".join(cells) + " |"
 
         sides = ["---" if i < self.labels else "---:" for i in range(len(self.header))]
-        body = [*map(line, [self._flat_header, sides, *self.rows])]
+        header, rows = map(cell, self._flat_header), self._written(cell, ("**", "**"))
+        body = [*map(line, [[*header], sides, *rows])]
         return "\n".join([*body, *(f"\n{note}" for note in self.notes)])
 
     def latex(self) -> str:
@@ -104,16 +127,16 @@ class Table:
             return f"{{{escaped}}}" if escaped.startswith("[") else escaped  # not an option of \\\\
 
         def line(cells: Sequence[str]) -> str:
-            return "  " + " & ".join(map(cell, cells)) + r" \\"
+            return "  " + " & ".join(cells) + r" \\"
 
         columns = "l" * self.labels + "r" * (len(self.header) - self.labels)
         return "\n".join(
             [
                 rf"\begin{{tabular}}{{{columns}}}",
                 r"  \toprule",
-                line(self._flat_header),
+                line([*map(cell, self._flat_header)]),
                 r"  \midrule",
-                *map(line, self.rows),
+                *map(line, self._written(cell, (r"\textbf{", "}"))),
                 r"  \bottomrule",
                 r"\end{tabular}",
                 *(f"% {note}" for note in self.notes),
@@ -125,12 +148,84 @@ class Table:
 
         def line(cells: Sequence[str], tag: str) -> str:
             parts = [
-                f'<{tag} style="text-align:{"left" if i < self.labels else "right"}">'
-                f"{escape(cell)}</{tag}>"
+                f'<{tag} style="text-align:{"left" if i < self.labels else "right"}">{cell}</{tag}>'
                 for i, cell in enumerate(cells)
             ]
             return f"<tr>{''.join(parts)}</tr>"
 
-        head, body = line(self._flat_header, "th"), "".join(line(row, "td") for row in self.rows)
+        head = line([*map(escape, self._flat_header)], "th")
+        body = "".join(line(row, "td") for row in self._written(escape, ("<b>", "</b>")))
         notes = "<br>".join(map(escape, self.notes))
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><small>{notes}</small>"
+
+
+class Shown(ABC):
+    """A result to be read: prints as tables, and writes itself for papers, sheets and programs."""
+
+    @abstractmethod
+    def tables(self) -> Sequence[Table]:
+        """Lay it out."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Give one flat dictionary per row, in full precision."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """Give everything there is to say, protocol and notes included."""
+
+    def json(self) -> str:
+        """Write everything as JSON (undefined values as null)."""
+        content = defined(self.content())
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def csv(self) -> str:
+        """Write the rows, in full precision, as CSV."""
+        return as_csv(self.rows())
+
+    def text(self) -> str:
+        """Write tables for the terminal."""
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def markdown(self) -> str:
+        """Write tables for a README."""
+        return "\n\n".join(table.markdown() for table in self.tables())
+
+    def latex(self) -> str:
+        """Write tables for a paper (booktabs)."""
+        return "\n\n".join(table.latex() for table in self.tables())
+
+    __str__ = text
+
+    def __repr__(self) -> str:
+        """Show the tables: a result is there to be read."""
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self.tables())
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write records as CSV, what is undefined as an empty cell.
+
+    >>> print(as_csv([{"model": "a", "mrr": 0.5}, {"model": "b", "mrr": float("nan")}]))
+    model,mrr
+    a,0.5
+    b,
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {k: "" if isinstance(v, float) and isnan(v) else v for k, v in row.items()} for row in rows
+    )
+    return text.getvalue().rstrip("\n")
+
+
+def defined(content: Any) -> Any:
+    """Put None for every number that JSON cannot write."""
+    if isinstance(content, Mapping):
+        return {name: defined(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [defined(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content

@@ -244,17 +244,9 @@ class Tally:
         return self._rows[ties]
 
     def _read(self, ties: Ties) -> Ranges:
-        low = self.ranks["better"] + 1.0
-        high = low + self.ranks["equal"]
         counts = self.ranks.counts.astype(float)
         mass = counts if self.equal_weights else counts * self.ranks["weight"]
-        if ties == "optimistic":
-            high = low
-        elif ties == "pessimistic":
-            low = high
-        elif ties == "realistic":
-            low = high = (low + high) / 2.0
-        return Ranges(low, high, mass)
+        return Ranges.of(self.ranks["better"], self.ranks["equal"], mass, ties)
 
     def _refuse_empty(self) -> None:
         if not len(self.ranks):

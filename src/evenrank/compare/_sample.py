@@ -1,0 +1,177 @@
+"""A sample of targets: which of them move together, and how each pulls on a metric.
+
+A power mean is a smooth function of one mean, `M = G(m)` with `m = sum_i w_i x_i / sum_i w_i`, where a
+target's term `x_i` is `f(r_i)^p` (`log f(r_i)` for p = 0), averaged over the ranks a tie allows. An
+adjusted metric is a line of M. So each has a first-order expansion in the targets,
+
+    M* - M  ~  sum_i pull_i,    pull_i = G'(m) w_i (x_i - m) / sum_j w_j,
+
+and its variance is that of a sum over independent units (targets, triples, queries), with
+`pull_u = sum_{i in u} pull_i`:  `C / (C - 1) * sum_u pull_u^2` for C units (the delta method; for units
+of different weight, the linearised variance of a ratio of sums).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, inf, nan, pi, sqrt
+
+import numpy as np
+
+from evenrank import columns
+from evenrank.adjusted import Adjusted, Affine, Expression, z
+from evenrank.errors import InputError
+from evenrank.evaluation import bare
+from evenrank.law import Null
+from evenrank.metric import Metric, Ranges, Ties
+from evenrank.ranks import TRIPLE, Ranks
+from evenrank.sums import Floats, Ints
+from evenrank.tally import Tally
+
+By = str | Sequence[str] | None
+
+
+def unit_name(ranks: Iterable[Ranks], by: By) -> str:
+    """Say what counts as one independent observation: by default the triple, where all name triples."""
+    if by is None:
+        return "triple" if all(set(TRIPLE) <= one.keys.keys() for one in ranks) else "target"
+    return by if isinstance(by, str) else ",".join(by)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A metric's term of each target, and the function G that makes the metric of their mean."""
+
+    metric: Metric
+    x: Floats
+    reference: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether every term is finite: `f = 0` under `p <= 0` is not."""
+        return bool(np.isfinite(self.x).all())
+
+    def value(self, mean: Floats | float) -> Floats:
+        """Make the metric of the mean of the terms: `G(m)`."""
+        p, q = self.metric.p, self.metric.q
+        m = np.asarray(mean, dtype=float)
+        with np.errstate(divide="ignore"):
+            if p == 0:
+                return np.asarray(np.exp(q * m))
+            root = m if p == q else m ** (q / p)
+        return np.asarray(self.reference**q * root)
+
+    def slope(self, mean: float) -> float:
+        """Give `G'(m)`; NaN where G has none."""
+        p, q = self.metric.p, self.metric.q
+        if p == q:
+            return float(self.reference**q)
+        value = float(self.value(mean))
+        if p == 0:
+            return q * value
+        return q / p * value / mean if mean > 0 else nan
+
+    def at_reference(self, reference: float) -> Floats:
+        """Give the terms on the scale of another reference."""
+        if reference == self.reference:
+            return self.x
+        return np.asarray(self.x * (self.reference / reference) ** self.metric.p)
+
+
+class Sample:
+    """Ranked targets with weights under an average, numbered by the unit they belong to."""
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        ties: Ties = "expected",
+        average: str | Sequence[str] = "micro",
+        by: str = "target",
+    ) -> None:
+        """Leave out what weighs nothing."""
+        weight = ranks.weights(average)
+        unit = np.arange(len(ranks)) if by == "target" else ranks.units(by)
+        if weight is not None and not (weight > 0).all():
+            weighs = weight > 0
+            ranks, weight = ranks[weighs], weight[weighs]
+            _, unit = np.unique(unit[weighs], return_inverse=True)
+        self.ranks, self.ties, self.unit = ranks, ties, unit
+        self.weight: Floats = np.ones(len(ranks)) if weight is None else weight
+        self.units = int(unit.max()) + 1 if len(unit) else 0
+
+    @cached_property
+    def tally(self) -> Tally:
+        """The targets, counted."""
+        r = self.ranks
+        return Tally.of_checked(r.better, r.equal, r.candidates, self.weight)
+
+    @cached_property
+    def _rows(self) -> tuple[Ints, Ranges]:
+        """The distinct rows of counts, and which of them each target has."""
+        row, (better, equal) = columns.encode([self.ranks.better, self.ranks.equal])
+        return row, Ranges.of(better, equal, np.ones(len(better)), self.ties)
+
+    def rank(self) -> Floats:
+        """Give one rank per target; under `expected` ties its expected value."""
+        row, ranges = self._rows
+        return np.asarray((ranges.low + ranges.high)[row] / 2.0)
+
+    def terms(self, metric: Metric) -> Terms:
+        """Give the term of each target."""
+        row, ranges = self._rows
+        x, reference = metric.term(float(ranges.low.min()), float(ranges.high.max()))
+        with np.errstate(divide="ignore"):  # f = 0 under p <= 0: an infinite term, as it should be
+            return Terms(metric, ranges.mean(x)[row], reference)
+
+    def total(self, column: Floats) -> Floats:
+        """Add a column up within each unit."""
+        return np.bincount(self.unit, weights=column, minlength=self.units).astype(float, copy=False)
+
+    def mean(self, x: Floats) -> float:
+        """Give the weighted mean of a column."""
+        return float((self.weight * x).sum() / self.weight.sum())  # BLAS would wake threads for this
+
+    def pull(self, x: Floats) -> Floats:
+        """Give how each unit pulls on the weighted mean of a column; the pulls add up to zero."""
+        return np.asarray(self.total(self.weight * (x - self.mean(x))) / self.weight.sum())
+
+    def pull_on(self, expression: Expression) -> Floats:
+        """Give how each unit pulls on a metric of finite terms, to first order; NaN without a slope."""
+        metric = smooth(expression)
+        terms = self.terms(metric)
+        mean = self.mean(terms.x)
+        slope = terms.slope(mean) * self._map_slope(expression, float(terms.value(mean)))
+        return np.asarray(slope * self.pull(terms.x))
+
+    def _map_slope(self, expression: Expression, value: float) -> float:
+        """The slope of an adjustment; its chance law is that of the sizes, which are not drawn."""
+        if not isinstance(expression, Adjusted):
+            return 1.0
+        law = Null(expression.metric, self.tally.sizes)
+        if expression.adjustment == "phi":
+            line = z(law)
+            return line.scale * exp(-0.5 * line(value) ** 2) / sqrt(2.0 * pi)
+        line_or_map = expression.map(law)
+        assert isinstance(line_or_map, Affine)
+        return line_or_map.scale
+
+
+def standard_error(pull: Floats) -> float:
+    """Give the standard error that the pulls of independent units make."""
+    units = len(pull)
+    return sqrt(float((pull**2).sum()) * units / (units - 1)) if units > 1 else nan
+
+
+def smooth(expression: Expression) -> Metric:
+    """Give the metric behind an expression; refuse what is no smooth function of a mean over targets."""
+    metric = bare(expression)
+    if not isinstance(metric, Metric) or abs(metric.p) == inf:
+        raise InputError(
+            f"{expression} is not made of a term per target",
+            allowed="means such as mrr, hits@10, mr, gmr, and these adjusted for chance",
+        )
+    if isinstance(expression, Adjusted) and expression.adjustment == "chance":
+        raise InputError(f"{expression} is computed from the candidate counts, whatever the ranks are")
+    return metric

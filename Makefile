@@ -9,13 +9,16 @@ BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/engine/_kern
 # a folder with a folder per data set, for `make atlas`
 DATA ?= ../shared/datasets
 
+# tests, over all cores; those of a file stay together, as they share what they build
+SPREAD := --numprocesses auto --dist loadfile
+
 .PHONY: demo test lint bench peers wheel atlas clean
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q $(SPREAD)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -27,6 +30,8 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
 	$(BIN)/python benchmarks/atlas.py
+	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/report.py
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
 peers: .venv/.peers
@@ -40,7 +45,7 @@ wheel: .venv/.dev
 	.venv/wheel/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
-	cd .venv/wheel && bin/python -m pytest -q -c ../../pyproject.toml --rootdir ../.. ../../tests
+	cd .venv/wheel && bin/python -m pytest -q $(SPREAD) -c ../../pyproject.toml --rootdir ../.. ../../tests
 
 # the shipped candidate counts, from the files of the data sets
 atlas: .venv/.run

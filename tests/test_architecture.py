@@ -15,7 +15,7 @@ SOURCE = Path(evenrank.__file__).parent
 LEVELS = [
     {"cli"},
     {"report"},
-    {"published"},
+    {"compare", "published"},
     {"models"},
     {"engine", "data"},
     {"ranks", "properties", "task"},

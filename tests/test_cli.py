@@ -269,7 +269,7 @@ def test_help_and_version():
         (["null", "1/hits@10", "--sizes", "50x3"], "infinite"),
         (["null", "count", "--sizes", "5"], "no chance level"),
         (["adjust", "mrr", "--sizes", "5"], "must look like mrr=0.43; got 'mrr'"),
-        (["adjust", "mrr=x", "--sizes", "5"], "must look like mrr=0.43"),
+        (["adjust", "mrr=x", "--sizes", "5"], "a value must be a number; got 'x'"),
         (["adjust", "mrr=0.3", "mrr=0.4", "--sizes", "50x3"], "the same metric twice"),
         (
             ["adjust", "mr=101", "--sizes", "100x3"],

@@ -10,8 +10,10 @@
 
 from evenrank import models
 from evenrank.adjusted import Adjusted, Affine, index, ratio, z
+from evenrank.compare import Across, Comparison, Intervals, Seeds, across, compare, intervals, seeds
 from evenrank.data import Graph, load
 from evenrank.data.atlas import atlas
+from evenrank.data.strata import averages, strata
 from evenrank.engine import Factored, Scorer, rank
 from evenrank.errors import (
     DegenerateError,
@@ -55,31 +57,39 @@ __all__ = [
     "MR",
     "MRR",
     "NDCG",
+    "Across",
     "Adjusted",
     "Affine",
+    "Comparison",
     "DegenerateError",
     "Evaluation",
     "EvenrankError",
     "Factored",
     "Graph",
     "InputError",
+    "Intervals",
     "Metric",
     "NoLawError",
     "Null",
     "Published",
     "Ranks",
     "Scorer",
+    "Seeds",
     "Statistic",
     "Tally",
     "Task",
     "Transform",
     "UnknownMetricError",
+    "across",
     "adjust",
     "atlas",
+    "averages",
     "baseline",
+    "compare",
     "define",
     "desiderata",
     "index",
+    "intervals",
     "load",
     "models",
     "null",
@@ -87,5 +97,7 @@ __all__ = [
     "published",
     "rank",
     "ratio",
+    "seeds",
+    "strata",
     "z",
 ]

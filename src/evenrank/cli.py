@@ -1,4 +1,4 @@
-"""The shell: `evenrank rank`, metrics, null, adjust, baseline, explore, data, atlas, demo.
+"""The shell: `evenrank rank`, metrics, compare, report, null, adjust, baseline, explore, ...
 
 Results go to stdout, as a table or as JSON, CSV, Markdown or LaTeX. Bad input is one line on stderr and
 exit code 2.
@@ -23,19 +23,23 @@ import typer
 import evenrank
 from evenrank import models
 from evenrank.adjusted import Adjusted, Expression
+from evenrank.compare import Correction, Method, Test, compare, intervals
 from evenrank.data import Unseen, atlas, load, registry, where
 from evenrank.data.ask import Candidates
 from evenrank.data.graph import SPLITS
+from evenrank.data.strata import AVERAGES, STRATA, averages, one_count, strata
 from evenrank.engine import rank
 from evenrank.errors import EvenrankError, InputError
-from evenrank.evaluation import Evaluation, evaluate
+from evenrank.evaluation import Evaluation, evaluate, shared
 from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, null, parse
-from evenrank.law import Method, read_sizes
+from evenrank.law import Method as Law
+from evenrank.law import read_sizes
 from evenrank.metric import Ties
-from evenrank.published import Published, adjust, baseline, published
+from evenrank.published import adjust, baseline, published
 from evenrank.ranks import Ranks, numbers, read_table
-from evenrank.report import explorer
-from evenrank.table import Table, figure
+from evenrank.report import Report, explorer
+from evenrank.report.document import check_ending
+from evenrank.table import Shown, Table, as_csv, figure
 from evenrank.tally import Histogram, Tally
 from evenrank.task import Outside
 
@@ -60,6 +64,19 @@ TiesOption = Annotated[Ties, typer.Option(help="How tied scores are ranked.")]
 Average = Annotated[
     str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
 ]
+Level = Annotated[float, typer.Option(help="How sure an interval, or a claim, is to be.")]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help="What is drawn, or flipped, as one: target, triple, query or key columns (triple, where "
+        "there are triples)."
+    ),
+]
+Samples = Annotated[int, typer.Option(help="How many bootstrap samples, or flips, are drawn.")]
+Seed = Annotated[int, typer.Option(help="The seed of what is drawn.")]
+CandidatesOption = Annotated[
+    int | None, typer.Option(help="Candidates per target, for files without that column.")
+]
 SizesOption = Annotated[
     str,
     typer.Option(
@@ -75,6 +92,7 @@ FilterOption = Annotated[
     Literal["all", "none"],
     typer.Option("--filter", help="Leave known answers of all splits out, or rank raw."),
 ]
+KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
 
 
 def _format(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> str:
@@ -85,11 +103,11 @@ def _format(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> s
     return chosen[0] if chosen else "text"
 
 
-def _show(result: Evaluation | Published, form: str) -> None:
+def _show(result: Shown, form: str) -> None:
     if form != "text":
         typer.echo(getattr(result, form)())
         return
-    for i, table in enumerate(result.tables() if isinstance(result, Published) else [result.table()]):
+    for i, table in enumerate(result.tables()):
         if i:
             typer.echo()
         _print_table(table)
@@ -126,9 +144,22 @@ def metrics(
     by: By = None,
     ties: TiesOption = "expected",
     average: Average = "micro",
-    candidates: Annotated[
-        int | None, typer.Option(help="Candidates per target, for files without that column.")
+    every_average: Annotated[
+        bool,
+        typer.Option("--averages", help="Over targets, queries and relations, side by side."),
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help=f"The graph that was ranked, to split by {', '.join(STRATA)}."),
     ] = None,
+    interval: Annotated[
+        Method | None, typer.Option(help="Give intervals too: by the delta method or the bootstrap.")
+    ] = None,
+    level: Level = 0.95,
+    unit: Unit = None,
+    samples: Samples = 10_000,
+    seed: Seed = 0,
+    candidates: CandidatesOption = None,
     list_all: Annotated[bool, typer.Option("--list", help="List every metric and stop.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -143,43 +174,139 @@ def metrics(
     if not ranks:
         raise InputError("no file of ranks given", do="evenrank metrics FILE..., or evenrank demo")
     wanted: list[str | Expression] = [*(metric or ())]
+    if every_average and average != "micro":
+        raise InputError("--averages shows all of them", got=f"--average {average} as well")
+    keys = tuple(by.split(",")) if by else ()
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
-    if len(loaded) == 1:
-        source = loaded[0].by(*by.split(",")) if by else loaded[0]
+    loaded = _stratified(loaded, (*keys, *average.split(",")), data)
+    if interval is not None:
+        if every_average:
+            raise InputError("intervals are of one average", got="--averages", do="use --average")
+        split = [one.by(*keys) if keys else one for one in loaded]
+        given = dict(zip(_names(ranks), split, strict=True)) if len(split) > 1 else split[0]
+        made = intervals(
+            given,
+            *wanted,
+            level=level,
+            method=interval,
+            by=unit,
+            samples=samples,
+            seed=seed,
+            ties=ties,
+            average=average,
+        )
+        _show(made, form)
+    elif len(loaded) > 1:
+        shown = AVERAGES if every_average else (average,)
+        _show(_several(ranks, loaded, wanted, keys, ties, shown), form)
+    elif every_average:
+        _show(averages(loaded[0], *wanted, by=keys, ties=ties), form)
+    else:
+        source = loaded[0].by(*keys) if keys else loaded[0]
         _show(source.evaluate(*wanted, ties=ties, average=average), form)
-        return
-    _show(_several(ranks, loaded, wanted, by, ties, average), form)
+
+
+def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> list[Ranks]:
+    """Add the strata that are asked for and not there yet."""
+    needed = [name for name in STRATA if name in keys and any(name not in r.keys for r in loaded)]
+    if data is None:
+        if needed:
+            raise InputError(
+                f"{needed[0]} is told from the training triples",
+                do="name the graph that was ranked: --data NAME_OR_FOLDER",
+            )
+        return loaded
+    if not needed:
+        raise InputError("--data is there to split by a stratum", allowed=f"--by {', '.join(STRATA)}")
+    graph = load(data)
+    return [strata(ranks, graph, *needed) for ranks in loaded]
 
 
 def _several(
     paths: list[Path],
     loaded: list[Ranks],
     wanted: list[str | Expression],
-    by: str | None,
+    keys: tuple[str, ...],
     ties: Ties,
-    average: str,
+    shown: Sequence[str],
 ) -> Evaluation:
-    """One row per file (and group); only what all protocols agree on is the protocol."""
-    names = [path.stem for path in paths]
-    if len(set(names)) < len(names):
-        names = [str(path) for path in paths]
-    keys = tuple(by.split(",")) if by else ()
+    """One row per file (and group, and average); the protocol is what all of them agree on."""
+    several = len(shown) > 1
     tallies: list[Tally] = []
     labels: list[tuple[str, ...]] = []
-    for name, ranks in zip(names, loaded, strict=True):
+    for name, ranks in zip(_names(paths), loaded, strict=True):
         for label, part in ranks.by(*keys) if keys else [((), ranks)]:
-            tallies.append(part.tally(average))
-            labels.append((name, *label))
-    common = set.intersection(*(set(ranks.protocol.items()) for ranks in loaded))
-    protocol = {k: v for k, v in loaded[0].protocol.items() if (k, v) in common}
-    return evaluate(
+            tallies += [part.tally(average) for average in shown]
+            labels += [(name, *label, average)[: None if several else -1] for average in shown]
+    protocol = shared([ranks.protocol for ranks in loaded])
+    made = evaluate(
         tallies,
         wanted,
         ties=ties,
         labels=labels,
-        label_names=("ranks", *keys),
-        protocol={**protocol, "average": average},
+        label_names=("ranks", *keys, "average")[: None if several else -1],
+        protocol=protocol if several else {**protocol, "average": shown[0]},
     )
+    return one_count(made, sum(map(len, loaded))) if several else made
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Name files by their stems, or in full where these are not different."""
+    names = [path.stem for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+@app.command("compare")
+def compare_command(
+    ranks: Annotated[list[Path], typer.Argument(help="Files of ranks, one per model.")],
+    metric: Metrics = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare all with this model (a file's name without ending).")
+    ] = None,
+    test: Annotated[Test, typer.Option(help="The paired test.")] = "permutation",
+    correction: Annotated[Correction, typer.Option(help="How p is corrected for many tests.")] = "holm",
+    level: Level = 0.95,
+    unit: Unit = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Key columns that tell targets apart; or row, where row i is the same in each."
+        ),
+    ] = None,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Compare models that were ranked in different ways.")
+    ] = False,
+    samples: Samples = 10_000,
+    seed: Seed = 0,
+    ties: TiesOption = "expected",
+    average: Average = "micro",
+    candidates: CandidatesOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Compare models on the same targets: differences, intervals around them, paired tests."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    if len({path.resolve() for path in ranks}) < len(ranks):
+        raise InputError("one model twice", got=" ".join(map(str, ranks)), do="give each file once")
+    models = [Ranks.load(path, candidates=candidates) for path in ranks]
+    result = compare(
+        dict(zip(_names(ranks), models, strict=True)),
+        metrics=metric or ["mrr"],
+        baseline=baseline,
+        test=test,
+        correction=correction,
+        level=level,
+        by=unit,
+        on=on,
+        mixed=mixed,
+        samples=samples,
+        seed=seed,
+        ties=ties,
+        average=average,
+    )
+    _show(result, form)
 
 
 def _list_metrics(form: str) -> None:
@@ -239,7 +366,7 @@ def null_command(
     value: Annotated[
         float | None, typer.Option(help="Also say how likely chance does at least this well.")
     ] = None,
-    method: Annotated[Method, typer.Option(help="How the law is computed.")] = "exact",
+    method: Annotated[Law, typer.Option(help="How the law is computed.")] = "exact",
     samples: Annotated[int, typer.Option(help="Number of samples, with --method sample.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed, with --method sample.")] = 0,
     as_json: AsJson = False,
@@ -302,14 +429,13 @@ def adjust_command(
 ) -> None:
     """Adjust published values for chance, given the data set or the candidate counts behind them."""
     form = _format(as_json, as_csv, as_markdown, as_latex)
-    known: atlas.Filter = "all" if filter_ == "all" else None
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
         results = published(
             values[0],
             *(metric or ()),
             split=split,
             side=side,
-            filter=known,
+            filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
         )
@@ -324,7 +450,7 @@ def adjust_command(
             data=data,
             split=split,
             side=side,
-            filter=known,
+            filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
         ),
@@ -332,18 +458,15 @@ def adjust_command(
     )
 
 
-def _values(items: list[str]) -> dict[str, float]:
+def _values(items: list[str]) -> dict[str, str]:
     """Read metric=value."""
-    given: dict[str, float] = {}
+    given: dict[str, str] = {}
     for item in items:
-        name, equals, number = item.rpartition("=")
+        name, _, value = item.rpartition("=")
         if name in given:
             raise InputError("the same metric twice", got=f"{name} in {' '.join(items)}")
-        try:
-            given[name] = float(number)
-        except ValueError:
-            equals = ""
-        if not equals or not name:
+        given[name] = value
+        if not name or not value:
             alone = (
                 "give a file of results alone: it names its data sets" if Path(item).exists() else None
             )
@@ -366,8 +489,9 @@ def baseline_command(
 ) -> None:
     """Show what needs no model: what chance gets on a data set, and a constant scorer."""
     form = _format(as_json, as_csv, as_markdown, as_latex)
-    known: atlas.Filter = "all" if filter_ == "all" else None
-    result = baseline(data, *(metric or ()), split=split, side=side, filter=known, unseen=unseen)
+    result = baseline(
+        data, *(metric or ()), split=split, side=side, filter=KNOWN[filter_], unseen=unseen
+    )
     _show(result, form)
 
 
@@ -378,6 +502,7 @@ def explore(
     ),
     metric: Metrics = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write one page to type published values into and read them against chance, offline."""
     from rich.console import Console
@@ -389,7 +514,58 @@ def explore(
         yield from track(laws, "chance laws", console=console, transient=True, disable=hidden)
 
     path = explorer(out, *(metric or ()), progress=bar)
-    typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB; open it in a browser")
+    size = path.stat().st_size
+    if as_json:
+        _echo_json({"file": str(path), "bytes": size})
+    else:
+        typer.echo(f"{path}: {size / 1000:,.0f} kB; open it in a browser")
+
+
+@app.command("report")
+def report_command(
+    ranks: Annotated[
+        list[Path], typer.Argument(help="Files of ranks (.parquet, .csv, .tsv), or reports (.html).")
+    ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write this: .html, the page (report.html), or .tex, .md, .csv, .json, its tables; "
+            "repeatable.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also write every chart into this folder, as SVG, PNG and PDF.")
+    ] = None,
+    metric: Metrics = None,
+    ties: TiesOption = "expected",
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help=f"A graph that was ranked, to split by {', '.join(STRATA)}; repeatable."),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--ranks/--no-ranks", help="Keep the ranks in the page, to be read back.")
+    ] = True,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Write one page on models and data sets: words, tables, tests, charts; all it needs is inside."""
+    form = _format(as_json, as_csv, as_markdown, as_latex)
+    paths = out or ([] if form != "text" else [Path("report.html")])
+    for path in paths:  # what cannot be written should show before the work, not after it
+        check_ending(path)
+    report = Report(*ranks, metrics=metric or (), ties=ties, graphs=[load(name) for name in data or ()])
+    if form != "text":
+        typer.echo(getattr(report, form)())
+    for path in paths:
+        report.save(path, keep=keep)
+        typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form != "text")
+    if figures is not None:
+        written = report.save_figures(figures)
+        typer.echo(f"{figures}: {len(written)} charts", err=form != "text")
 
 
 def _read_sizes(text: str) -> Histogram:
@@ -575,10 +751,12 @@ def _about(entry: registry.Entry) -> Row:
     """Say of a benchmark what is not a number."""
     return {
         "title": entry.title,
+        "aliases": ", ".join(entry.aliases),
         "where": where(entry),
         "source": entry.source,
         "reference": entry.reference,
         "licence": entry.licence,
+        "layout": entry.layout,
         "counts": entry.counts,
     }
 
@@ -587,14 +765,20 @@ def _about(entry: registry.Entry) -> Row:
 def data_fetch(
     names: Annotated[list[str], typer.Argument(help="Benchmarks: evenrank data list names them.")],
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Download benchmarks ahead, checked, and say where they are."""
     from evenrank.data._fetch import fetch
 
+    places: dict[str, str] = {}
     for entry in [registry.find(name) for name in names]:  # a slip should show before a download
         place = where(entry)
         have = place in ("bundled", "EVENRANK_DATA")
-        typer.echo(f"{entry.name}: {place if have else fetch(entry, progress=not quiet)}")
+        places[entry.name] = place if have else str(fetch(entry, progress=not quiet))
+        if not as_json:
+            typer.echo(f"{entry.name}: {places[entry.name]}")
+    if as_json:
+        _echo_json(places)
 
 
 @data_app.command("show")
@@ -684,10 +868,9 @@ def atlas_show(
     """Show the candidate counts of a data set by split and side, and what chance gets."""
     facts = atlas.facts(data, unseen=unseen)
     protocol = {"filter": filter_, "unseen": unseen}
-    known: atlas.Filter = None if filter_ == "none" else "all"
     rows = [
         {"split": split, "side": side}
-        | _of_sizes(atlas.atlas(data, split, side, filter=known, unseen=unseen))
+        | _of_sizes(atlas.atlas(data, split, side, filter=KNOWN[filter_], unseen=unseen))
         for split in facts.triples
         for side in get_args(atlas.Side)
     ]
@@ -722,6 +905,7 @@ def atlas_build(
         Path | None,
         typer.Option("--out", "-o", help="Write a file of these alone; else your atlas gets them."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Count the candidates of graphs of your own, for --data NAME."""
     if name and len(name) != len(folders):
@@ -738,7 +922,11 @@ def atlas_build(
         out = atlas.add(tables)
     else:
         atlas.write(tables, out)
-    typer.echo(f"{', '.join(table['data'][0] for table in tables)}: now in {out}")
+    built = [table["data"][0] for table in tables]
+    if as_json:
+        _echo_json({"data": built, "file": str(out)})
+    else:
+        typer.echo(f"{', '.join(built)}: now in {out}")
 
 
 def _show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> None:
@@ -746,11 +934,7 @@ def _show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> Non
     if form == "json":
         _echo_json(rows)
     elif form == "csv":
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        typer.echo(text.getvalue().rstrip())
+        typer.echo(as_csv(rows))
     else:
         table = Table(list(rows[0]), [list(map(_cell, row.values())) for row in rows], notes, labels)
         _print_table(table) if form == "text" else typer.echo(getattr(table, form)())

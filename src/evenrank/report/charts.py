@@ -1,0 +1,336 @@
+"""Charts: values beside chance, as altair charts in one house style, for the page and for papers.
+
+Every function takes rows (dictionaries) and gives an altair chart. Colours are named once, here: a
+chart is drawn with the light ones, and a drawing becomes dark, or follows the style sheet of a page, by
+putting other colours in their place. A model keeps its colour and its shape in every chart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from evenrank.adjusted import Adjusted
+from evenrank.errors import InputError
+from evenrank.evaluation import arrow
+from evenrank.files import replacing
+from evenrank.grammar import parse
+
+if TYPE_CHECKING:
+    from altair import ConcatChart, HConcatChart
+
+Row: TypeAlias = Mapping[str, Any]
+Chart: TypeAlias = "ConcatChart | HConcatChart"
+Part: TypeAlias = Any  # of a chart; altair is imported when it is needed, too late for its types
+Theme = Literal["light", "dark", "page"]
+FORMATS = (".svg", ".png", ".pdf")
+PAPER = ("mrr", "index(mrr)", "z(mrr)")
+
+# name: light, dark; no colour stands twice, since a drawing is recoloured by its text
+COLOURS = {
+    "card": ("#fefefe", "#1a1d23"),
+    "ink": ("#1b1d22", "#e9eaee"),
+    "muted": ("#5a5f6b", "#a6acb8"),
+    "rule": ("#dddfe3", "#31353e"),
+    "chance": ("#9a4f00", "#f2ad57"),
+    "model-1": ("#0a55c4", "#86b6ff"),
+    "model-2": ("#c2271e", "#ff8f87"),
+    "model-3": ("#00806b", "#4fd1b8"),
+    "model-4": ("#a3218e", "#f495e4"),
+    "model-5": ("#5d7300", "#b9d154"),
+    "model-6": ("#0a86b8", "#5cc8f5"),
+    "model-7": ("#475569", "#b6c2d3"),
+    "model-8": ("#6b3fc4", "#c0a4ff"),
+}
+LIGHT = {name: light for name, (light, _) in COLOURS.items()}
+HUES = [colour for name, colour in LIGHT.items() if name.startswith("model-")]
+# seven shapes and eight hues: fifty-six models look different
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
+CHANCE = {"color": LIGHT["chance"], "strokeDash": [4, 3], "strokeWidth": 1.5}
+FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # as wide in a browser as where it was measured
+
+
+def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
+    """Draw a panel per metric, data sets side by side, a point per model: the paper's figure.
+
+    A row has `data`, `model`, `metric` and `value`; perhaps `low` and `high` (an interval), `chance`
+    (the chance level of a raw metric) and `published` (true: drawn hollow). Data sets and models keep
+    the order in which they first come.
+    """
+    rows = [dict(row, published=bool(row.get("published"))) for row in rows]
+    found = [metric for metric in metrics if any(row["metric"] == metric for row in rows)]
+    if not found:
+        raise InputError("no rows to draw", got=f"none of {', '.join(metrics)}")
+    alt = altair()
+    chart = alt.hconcat(
+        *(_panel([row for row in rows if row["metric"] == metric], metric, rows) for metric in found)
+    )
+    note = "Filled: exact. Hollow: as published." if any(row["published"] for row in rows) else ""
+    return finish(chart, note)
+
+
+def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
+    alt = altair()
+    data, models = distinct(every, "data"), distinct(every, "model")
+    values = [
+        row[name] for row in rows for name in ("value", "low", "high") if row.get(name) is not None
+    ]
+    expression = parse(metric)
+    z = isinstance(expression, Adjusted) and expression.adjustment == "z"
+    scale = (
+        alt.Scale(type="symlog", constant=1, nice=False)
+        if z
+        else alt.Scale(domainMin=min(0.0, *values), nice=True)
+    )
+    short = "format(datum.value, '~s')"  # by hand: a symlog axis would write 10 as 0k beside 1k
+    ticks = {"values": decades(values), "labelExpr": short} if z else {"tickCount": 6, "format": "~g"}
+    axis = alt.Axis(grid=True, **ticks)
+    base = alt.Chart(alt.Data(values=rows), width=max(150, min(300, 34 * len(data) + 160)), height=260)
+    x = alt.X("data:N", sort=data, title=None, axis=alt.Axis(labelAngle=-30 if len(data) > 3 else 0))
+    offset = alt.XOffset("model:N", sort=models)
+    y = alt.Y("value:Q", title=None, scale=scale, axis=axis)
+    colour, shape = of_models(models)
+    shown = [f"{name}:{kind}" for name, kind in (("data", "N"), ("model", "N"), ("value", "Q"))]
+    layers = [
+        base.mark_rule(**CHANCE).encode(y=alt.YDatum(0, title=None, scale=scale, axis=axis)),
+        base.transform_filter("datum.chance != null")
+        .mark_tick(color=LIGHT["chance"], thickness=2, orient="horizontal", width={"band": 0.9})
+        .encode(x=x, y=alt.Y("chance:Q", title=None), tooltip=["data:N", "chance:Q"]),
+        base.transform_filter("!datum.published")
+        .mark_line(strokeWidth=1, opacity=0.4)
+        .encode(x=x, xOffset=offset, y=y, color=colour, detail="model:N"),
+        base.transform_filter("datum.low != null")
+        .mark_rule(strokeWidth=1.5)
+        .encode(x=x, xOffset=offset, y=alt.Y("low:Q", title=None), y2="high:Q", color=colour),
+        *(
+            base.transform_filter(f"datum.published == {str(published).lower()}")
+            .mark_point(size=45, strokeWidth=1.5, opacity=1, filled=not published)
+            .encode(x=x, xOffset=offset, y=y, color=colour, shape=shape, tooltip=shown)
+            for published in distinct(rows, "published")
+        ),
+    ]
+    plain = not isinstance(expression, Adjusted)
+    return alt.layer(*(layers[1:] if plain else layers), title=f"{metric} {arrow(expression)}")
+
+
+def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
+    """Draw, for each data set, the share of targets within each rank, beside what chance gets.
+
+    A row has `data`, `model` (empty: chance), `rank` and `share`.
+    """
+    alt = altair()
+    rows = list(rows)
+    models = [model for model in distinct(rows, "model") if model]
+
+    def one(data: str) -> Part:
+        base = alt.Chart(alt.Data(values=[r for r in rows if r["data"] == data]), width=400, height=240)
+        x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank", axis=powers())
+        y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), title="share of targets within that rank")
+        y.axis = alt.Axis(format=".0%", tickCount=5)
+        return alt.layer(
+            base.transform_filter("datum.model == ''")
+            .mark_line(**CHANCE | {"strokeWidth": 2})
+            .encode(x=x, y=y),
+            base.transform_filter("datum.model != ''")
+            .mark_line(strokeWidth=2)
+            .encode(x=x, y=y, color=of_models(models)[0]),
+            title=data,
+        )
+
+    return finish(alt.concat(*map(one, distinct(rows, "data")), columns=columns), "Dashed: chance.")
+
+
+def relations(rows: Iterable[Row], metric: str, columns: int = 2) -> Chart:
+    """Draw, for each data set, a line of points per relation: a model's index on it, and chance at 0.
+
+    A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order.
+    """
+    alt = altair()
+    rows = list(rows)
+    models = distinct(rows, "model")
+    colour, shape = of_models(models)
+
+    def one(data: str) -> Part:
+        mine = [row for row in rows if row["data"] == data]
+        base = alt.Chart(alt.Data(values=mine), width=330, height=alt.Step(20))
+        names = alt.Axis(labelLimit=190, ticks=False, grid=True)
+        y = alt.Y("relation:N", sort=distinct(mine, "relation"), title=None, axis=names)
+        x = alt.X("value:Q", title=f"{metric} {arrow(parse(metric))}", scale=alt.Scale(padding=8))
+        x.axis = alt.Axis(tickCount=6, format="~g")
+        return alt.layer(
+            base.mark_rule(**CHANCE).encode(x=alt.datum(0)),
+            base.mark_point(filled=True, size=45, opacity=0.9).encode(
+                y=y,
+                x=x,
+                color=colour,
+                shape=shape,
+                tooltip=["relation:N", "model:N", "value:Q", "count:Q"],
+            ),
+            title=data,
+        )
+
+    chart = alt.concat(*map(one, distinct(rows, "data")), columns=columns)
+    return finish(chart, "Dashed: chance.")
+
+
+def calibration(rows: Iterable[Row], columns: int = 3) -> Chart:
+    """Draw, for each metric, how much more often chance reaches a z than a normal law would.
+
+    A row has `data`, `metric`, `z` and `ratio` (exact probability over the normal law's).
+    """
+    alt = altair()
+    rows = list(rows)
+    data = distinct(rows, "data")
+
+    def one(metric: str) -> Part:
+        base = alt.Chart(
+            alt.Data(values=[r for r in rows if r["metric"] == metric]), width=240, height=200
+        )
+        x = alt.X("z:Q", title="z", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(padding=8))
+        y = alt.Y("ratio:Q", title="exact / normal", scale=alt.Scale(type="log"), axis=powers())
+        kind = alt.Shape(
+            "data:N", sort=data, scale=alt.Scale(domain=data, range=cycle(SHAPES, len(data))), title=None
+        )
+        return alt.layer(
+            base.mark_rule(**CHANCE).encode(y=alt.datum(1)),
+            base.mark_line(color=LIGHT["muted"], strokeWidth=1, opacity=0.6).encode(
+                x=x, y=y, detail="data:N"
+            ),
+            base.mark_point(color=LIGHT["ink"], size=45, strokeWidth=1.5).encode(
+                x=x, y=y, shape=kind, tooltip=["data:N", "z:Q", "ratio:Q"]
+            ),
+            title=f"z({metric})",
+        )
+
+    chart = alt.concat(*map(one, distinct(rows, "metric")), columns=columns)
+    return finish(chart, "Dashed: what a normal law says.")
+
+
+# Drawing ------------------------------------------------------------------------------------------
+
+
+def svg(chart: Chart, theme: Theme = "light") -> str:
+    """Draw a chart as SVG text; for a page, its colours are left to the style sheet: var(--ink)."""
+    import vl_convert
+
+    # not validated: the tests do that, and it would take as long as drawing
+    drawing = str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
+    for name, (light, dark) in COLOURS.items():
+        colour = {"light": light, "dark": dark, "page": f"var(--{name})"}[theme]
+        drawing = drawing.replace(light, colour)
+    return drawing
+
+
+def save(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> Path:
+    """Write a chart as SVG, PNG or PDF, by the name's ending."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError("charts are written as .svg, .png or .pdf", got=path.name)
+    drawing = svg(chart, theme)
+    with replacing(path) as file:
+        file.write_bytes(_convert(drawing, path.suffix.lower()))
+    return path
+
+
+def _convert(drawing: str, form: str) -> bytes:
+    import vl_convert
+
+    if form == ".svg":
+        return drawing.encode()
+    return bytes(
+        vl_convert.svg_to_png(drawing, scale=2) if form == ".png" else vl_convert.svg_to_pdf(drawing)
+    )
+
+
+@cache
+def altair() -> Any:
+    """Import altair, or say how to install it."""
+    try:
+        import altair
+        import vl_convert  # noqa: F401  # draws what altair describes
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "charts need altair and vl-convert-python", got=str(error), do="install evenrank[report]"
+        ) from None
+    return altair
+
+
+# What charts share --------------------------------------------------------------------------------
+
+
+def finish(chart: Part, note: str = "") -> Chart:
+    """Put the house style on a chart, and a note above it."""
+    muted, ink = LIGHT["muted"], LIGHT["ink"]
+    text = {"labelColor": muted, "titleColor": muted, "labelFontSize": 12, "titleFontSize": 12}
+    config = {
+        "background": LIGHT["card"],
+        "font": FONT,
+        "axis": text
+        | {
+            "titleFontWeight": "normal",
+            "gridColor": LIGHT["rule"],
+            "domainColor": LIGHT["rule"],
+            "tickColor": LIGHT["rule"],
+        },
+        "axisX": {"grid": False},
+        "legend": text
+        | {"orient": "top", "symbolOpacity": 1, "symbolStrokeWidth": 2, "labelLimit": 240},
+        "title": {"color": ink, "fontSize": 14, "anchor": "start"},
+        "view": {"stroke": None},
+    }
+    if note:
+        quiet = {"fontSize": 12, "fontWeight": "normal", "color": muted, "offset": 12}
+        chart = chart.properties(title={"text": note, **quiet})
+    shared = chart.resolve_scale(color="shared", shape="shared", xOffset="independent", x="independent")
+    return shared.configure(**config)  # type: ignore[no-any-return]
+
+
+def of_models(models: Sequence[str]) -> tuple[Part, Part]:
+    """Give every model its colour and its shape, told by one legend."""
+    alt = altair()
+    colours = alt.Scale(domain=list(models), range=cycle(HUES, len(models)))
+    shapes = alt.Scale(domain=list(models), range=cycle(SHAPES, len(models)))
+    legend = alt.Legend(columns=8)
+    return (
+        alt.Color("model:N", sort=list(models), scale=colours, title=None, legend=legend),
+        alt.Shape("model:N", sort=list(models), scale=shapes, title=None, legend=legend),
+    )
+
+
+def powers() -> Part:
+    """Label an axis of powers by 1, 10, 100, 1k, ..., and leave the rest without words."""
+    alt = altair()
+    return alt.Axis(
+        labelExpr="abs(log(datum.value)/LN10 - round(log(datum.value)/LN10)) < 1e-9 "
+        "? format(datum.value, datum.value < 1 ? '~g' : '~s') : ''",
+        grid=False,
+    )
+
+
+def decades(values: Sequence[float]) -> list[float]:
+    """Give 0 and the powers of ten, of both signs, that an axis with these values shows.
+
+    >>> decades([-3, 250])
+    [-1.0, 0.0, 1.0, 10.0, 100.0]
+    """
+
+    def up_to(limit: float) -> list[float]:
+        return [10.0**i for i in range(floor(log10(limit)) + 1)] if limit >= 1 else []
+
+    down = [-power for power in reversed(up_to(-min(values)))]
+    ticks = [*down, 0.0, *up_to(max(values))]
+    return ticks[:: ceil(len(ticks) / 12)]
+
+
+def distinct(rows: Iterable[Row], name: str) -> list[Any]:
+    """Give what a column holds, each thing once, in the order of coming."""
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def cycle(values: Sequence[str], n: int) -> list[str]:
+    """Repeat values until there are n."""
+    return [values[i % len(values)] for i in range(n)]

@@ -1,0 +1,288 @@
+"""Contests: which models ranked the same targets, in rows that stand side by side.
+
+Files of ranks say in their protocol what was asked (data set, split, sides, filter, candidates). Those
+that say the same meet in one contest, and must have ranked the same targets among as many candidates;
+those that differ in it are different contests, told apart by name. A contest is kept in a page as one
+Parquet table: what the models share once, and two columns of counts for each.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenrank import columns
+from evenrank.compare import joined
+from evenrank.data import Graph
+from evenrank.data.strata import STRATA, strata
+from evenrank.errors import InputError
+from evenrank.ranks import TRIPLE, Ranks
+from evenrank.sums import Ints
+from evenrank.tally import Histogram, Tally
+
+ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen")
+UNNAMED = "unnamed data"
+PLACE = re.compile(r'<script type="application/json" id="kept-ranks">(.*?)</script>', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Ranks, and where they come from."""
+
+    where: str
+    ranks: Ranks
+    fallback: str  # the model's name, where the protocol has none
+
+    @property
+    def data(self) -> str:
+        """The name of the data set."""
+        return self.ranks.protocol.get("data") or UNNAMED
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.ranks.protocol.get("model") or self.fallback
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """What was asked of the model, as far as its protocol says."""
+        return {name: self.ranks.protocol[name] for name in ASKED if name in self.ranks.protocol}
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Models that ranked the same targets; row i is the same target in each."""
+
+    data: str
+    models: Mapping[str, Ranks]
+
+    @cached_property
+    def first(self) -> Ranks:
+        """The ranks of the first model: its keys, candidates and weights are everybody's."""
+        return next(iter(self.models.values()))
+
+    def __len__(self) -> int:
+        """Number of targets."""
+        return len(self.first)
+
+    @cached_property
+    def sizes(self) -> Histogram:
+        """The candidate counts, which are all that chance depends on."""
+        return self.first.tally().sizes
+
+    @property
+    def candidates(self) -> float:
+        """Mean number of candidates."""
+        return float(self.first.candidates.mean())
+
+    @property
+    def protocol(self) -> dict[str, str]:
+        """What all models' protocols agree on."""
+        common = set.intersection(*(set(ranks.protocol.items()) for ranks in self.models.values()))
+        return {name: value for name, value in self.first.protocol.items() if (name, value) in common}
+
+    @cached_property
+    def alike(self) -> dict[str, Ranks]:
+        """The models under the protocol they share, each target told only by the unit it belongs to.
+
+        Rows that stand side by side can be compared as such, and triples are numbered once, not once
+        for every model and pair.
+        """
+        units = {} if self.unit == "target" else {self.unit: self.first.units(self.unit)}
+        found = {model: ranks[:] for model, ranks in self.models.items()}
+        for ranks in found.values():
+            ranks.protocol, ranks.keys = self.protocol, units
+        return found
+
+    @property
+    def unit(self) -> str:
+        """What varies as one: the triple, asked for from both sides, where triples are named."""
+        return "triple" if set(TRIPLE) <= self.first.keys.keys() else "target"
+
+    def split(self, key: str) -> Iterator[tuple[str, Ints]]:
+        """Give each value of a key and its rows, in sorted order."""
+        group, (values,) = columns.encode([self.first.keys[key]])
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(np.bincount(group, minlength=len(values)))
+        yield from zip(map(str, values), np.split(order, ends[:-1]), strict=True)
+
+    def tallies(self, rows: Ints) -> list[Tally]:
+        """Count some rows of every model; their candidate counts are counted once."""
+        first = self.first[rows]
+        sizes = first.tally().sizes
+        weight = np.ones(len(rows)) if first.weight is None else first.weight
+        weighs = weight > 0
+        return [
+            Tally(
+                Histogram.of(
+                    better=ranks.better[rows][weighs],
+                    equal=ranks.equal[rows][weighs],
+                    weight=weight[weighs],
+                ),
+                sizes,
+            )
+            for ranks in self.models.values()
+        ]
+
+
+def read(path: Path) -> list[Source]:
+    """Read a file of ranks, or all that a report has kept."""
+    from polars.exceptions import PolarsError
+
+    if path.suffix.lower() not in (".html", ".htm"):
+        return [Source(str(path), Ranks.load(path), path.stem)]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}", got=getattr(error, "strerror", None) or error) from None
+    found = PLACE.search(text)
+    if found is None:
+        raise InputError(f"{path} is no report of evenrank", got="a page without ranks")
+    try:
+        kept = [source for contest in json.loads(found[1]) for source in _unpack(contest, str(path))]
+    except (ValueError, KeyError, TypeError, PolarsError) as error:
+        raise InputError(f"{path} is damaged", got=str(error).splitlines()[0]) from None
+    if not kept:
+        raise InputError(f"{path} keeps no ranks", do="make it again from files, without --no-ranks")
+    return kept
+
+
+def gather(sources: Sequence[Source]) -> tuple[Contest, ...]:
+    """Let models meet that were asked the same, by ascending number of candidates."""
+    if not sources:
+        raise InputError("no ranks to report", do="give files of ranks (.parquet, .csv), or Ranks")
+    for source in sources:
+        if not len(source.ranks):
+            raise InputError(f"{source.where} has no ranks", do="rank at least one target")
+    groups: dict[tuple[tuple[str, str], ...], list[Source]] = {}
+    for source in sources:
+        groups.setdefault(tuple(source.asked.items()), []).append(source)
+    names = _names([(group[0].data, dict(asked)) for asked, group in groups.items()])
+    contests = [
+        Contest(name, _meet(name, group)) for name, group in zip(names, groups.values(), strict=True)
+    ]
+    return tuple(sorted(contests, key=lambda contest: contest.candidates))
+
+
+def told(contests: Sequence[Contest], graph: Graph) -> tuple[Contest, ...]:
+    """Add what a graph's training triples tell of the targets to the contests on that graph."""
+    facts = {("content", graph.hash), ("data", graph.name)}  # either will do
+    mine = [contest for contest in contests if facts & contest.protocol.items()]
+    if not mine:
+        have = ", ".join(contest.data for contest in contests)
+        raise InputError("no ranks are of this graph", got=f"{graph.name} [{graph.hash}]", allowed=have)
+    return tuple(_stratified(c, graph) if c in mine else c for c in contests)
+
+
+def _stratified(contest: Contest, graph: Graph) -> Contest:
+    every = {"head", "tail", "side"} <= contest.first.keys.keys()
+    keys = strata(contest.first, graph, *(STRATA if every else STRATA[:2])).keys
+    models = {model: ranks[:] for model, ranks in contest.models.items()}
+    for ranks in models.values():
+        ranks.keys = keys
+    return Contest(contest.data, models)
+
+
+def _names(asked: list[tuple[str, dict[str, str]]]) -> list[str]:
+    """Name each contest by its data set, and where that stands twice, by what else was asked.
+
+    >>> _names([("nations", {"split": "test"}), ("nations", {"split": "valid"}), ("umls", {})])
+    ['nations (split: test)', 'nations (split: valid)', 'umls']
+    """
+    names = []
+    for data, mine in asked:
+        others = [facts for name, facts in asked if name == data]
+        differ = [k for k in ASKED if len({facts.get(k) for facts in others}) > 1]
+        words = ", ".join(f"{k}: {mine.get(k, 'not said')}" for k in differ)
+        names.append(f"{data} ({words})" if words else data)
+    return names
+
+
+def _meet(data: str, group: Sequence[Source]) -> dict[str, Ranks]:
+    """Put the rows of all models in the order of the first; refuse what was ranked differently."""
+    found: dict[str, Source] = {}
+    for source in group:
+        twice = found.get(source.model)
+        if twice is not None:
+            raise InputError(
+                f"the model {source.model} stands twice on {data}",
+                got=f"{twice.where} and {source.where}",
+                do="leave one out, or name them apart in the protocol (model)",
+            )
+        found[source.model] = source
+    named = all(set(TRIPLE) <= source.ranks.keys.keys() for source in group)
+    # by the name of the file, not of the model, since a file is what one can mend
+    rows = {source.where: source.ranks for source in group}
+    first, *others = rows.values()
+    try:
+        if not all(_side_by_side(first, other) for other in others):
+            rows = joined(rows, on=None if named else "row", mixed=False)
+    except InputError as error:
+        raise InputError(
+            f"the models on {data} cannot stand side by side: {error}",
+            do="where these are different data, name them apart in the protocol (data)",
+        ) from None
+    models = {model: rows[source.where][:] for model, source in found.items()}
+    for ranks in models.values():
+        ranks.keys = first.keys  # one copy of what all share
+    return models
+
+
+def _side_by_side(first: Ranks, other: Ranks) -> bool:
+    """Whether rows are the same targets already, as they are in files of one task."""
+    return (
+        first.keys.keys() == other.keys.keys()
+        and first.weight is other.weight is None
+        and np.array_equal(first.candidates, other.candidates)
+        and all(np.array_equal(column, other.keys[name]) for name, column in first.keys.items())
+    )
+
+
+# Kept in a page -----------------------------------------------------------------------------------
+
+
+def pack(contest: Contest) -> dict[str, Any]:
+    """Put a contest into something JSON can hold."""
+    import polars as pl
+
+    first = contest.first
+    table = {f"key {name}": column for name, column in first.keys.items()}
+    table |= {"candidates": first.candidates} | (
+        {} if first.weight is None else {"weight": first.weight}
+    )
+    for i, ranks in enumerate(contest.models.values()):
+        table |= {f"better {i}": ranks.better, f"equal {i}": ranks.equal}
+    file = io.BytesIO()
+    pl.DataFrame(table).write_parquet(file, compression="zstd", compression_level=15, statistics=False)
+    return {
+        "data": contest.data,
+        "models": [{"model": m, "protocol": r.protocol} for m, r in contest.models.items()],
+        "parquet": b64encode(file.getvalue()).decode(),
+    }
+
+
+def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
+    import polars as pl
+
+    frame = pl.read_parquet(io.BytesIO(b64decode(kept["parquet"])))
+    column = {name: frame[name].to_numpy() for name in frame.columns}
+    keys = {name.removeprefix("key "): c for name, c in column.items() if name.startswith("key ")}
+    for i, model in enumerate(kept["models"]):
+        ranks = Ranks(
+            column[f"better {i}"],
+            column[f"equal {i}"],
+            column["candidates"],
+            weight=column.get("weight"),
+            keys=keys,
+            protocol=model["protocol"],
+        )
+        yield Source(f"{model['model']} in {where}", ranks, model["model"])

@@ -1,0 +1,335 @@
+"""Findings: every number of a report, worked out from contests.
+
+All models of a contest share its targets, so what depends on these alone (chance laws, groups, queries)
+is worked out once, whatever the number of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, isnan, nan
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from evenrank.adjusted import Adjusted, Expression
+from evenrank.compare import Comparison, Interval, Intervals, compare, intervals
+from evenrank.data.strata import AVERAGES
+from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.evaluation import Evaluation, bare, evaluate
+from evenrank.grammar import parse
+from evenrank.law import Null
+from evenrank.metric import Metric, Statistic, Ties
+from evenrank.report.contest import Contest
+from evenrank.sums import Floats, Ints
+from evenrank.tally import Tally
+
+METRICS = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)", "z(mrr)")
+LEVEL = 0.95
+NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation")
+MOST_KINDS = 12  # a key with more values than this names things, and is no way to break results down
+POINTS = 60  # of a curve of ranks
+STEPS = (1, 2, 3, 4, 5)  # standard deviations at which chance is held against a normal law
+FAR_OUT = 10.0  # standard deviations; chance gets there less than once in a hundred times
+CALIBRATED = ("mrr", "hits@10", "mr")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some targets of a contest: how many, what chance gets on them, and the index of every model."""
+
+    value: str
+    count: int
+    chance: float
+    index: tuple[float, ...]
+    intervals: tuple[Interval, ...] = ()
+
+
+class Findings:
+    """What contests show, in the metrics asked for; the first of them leads."""
+
+    def __init__(
+        self,
+        contests: Sequence[Contest],
+        metrics: Sequence[str | Expression] = (),
+        ties: Ties = "expected",
+    ) -> None:
+        """Evaluate every model of every contest."""
+        self.contests, self.ties = tuple(contests), ties
+        wanted = list(dict.fromkeys(map(parse, metrics or METRICS)))
+        lead = next(
+            (e for e in wanted if not isinstance(e, Adjusted) and e.increasing is not None), None
+        )
+        if lead is None:
+            raise InputError(
+                "a report needs a plain metric to lead",
+                got=", ".join(map(str, wanted)),
+                do="name one, such as mrr or hits@10",
+            )
+        self.lead: Metric | Statistic = bare(lead)
+        self.metrics = wanted
+        common = set.intersection(*(set(contest.protocol.items()) for contest in self.contests))
+        protocol = self.contests[0].protocol
+        self.evaluation = self._evaluate(
+            wanted, {name: value for name, value in protocol.items() if (name, value) in common}
+        )
+
+    def _evaluate(self, metrics: Sequence[Expression], protocol: dict[str, str]) -> Evaluation:
+        return evaluate(
+            [ranks.tally() for contest in self.contests for ranks in contest.models.values()],
+            metrics,
+            ties=self.ties,
+            labels=[(contest.data, model) for contest in self.contests for model in contest.models],
+            label_names=("data", "model"),
+            protocol={**protocol, "average": "micro"},
+        )
+
+    # One row per model and data set -------------------------------------------------------------
+
+    @cached_property
+    def paper(self) -> Evaluation:
+        """The leading metric raw, as index and as z, with its chance level: the paper's figure."""
+        forms: list[Expression] = [
+            self.lead,
+            *(Adjusted(f, self.lead) for f in ("index", "z", "chance")),
+        ]
+        return self._evaluate(forms, {})
+
+    def value(self, form: str, data: str, model: str) -> float:
+        """Give the leading metric of a model: raw (an empty form), index, z or chance."""
+        expression = Adjusted(form, self.lead) if form else self.lead  # type: ignore[arg-type]
+        at = self.paper.labels.index((data, model))
+        return float(self.paper.values[at, self.paper.expressions.index(expression)])
+
+    def surprise(self, contest: Contest, model: str) -> float:
+        """Give the probability that chance does at least as well in the leading metric, or NaN.
+
+        Where that is small whatever the law, the bound of Cantelli, 1 / (1 + z^2), will do.
+        """
+        z = self.value("z", contest.data, model)
+        if z > FAR_OUT:
+            return 1.0 / (1.0 + z * z)
+        try:
+            return float(Null(self.lead, contest.sizes).sf(self.value("", contest.data, model)))
+        except NoLawError:
+            return nan
+
+    def chance(self, contest: Contest, metric: Metric | Statistic) -> float:
+        """Give what chance gets on a data set, or NaN."""
+        try:
+            return float(Null(metric, contest.sizes).mean())
+        except NoLawError:
+            return nan
+
+    def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """Give what ties leave open of the leading metric, where more than nothing."""
+        low, high = self.paper.optimistic, self.paper.pessimistic
+        if low is None or high is None:
+            return {}
+        both = zip(self.paper.labels, low[:, 0].tolist(), high[:, 0].tolist(), strict=True)
+        return {(data, model): (min(a, b), max(a, b)) for (data, model), a, b in both if a != b}
+
+    @cached_property
+    def _intervals(self) -> dict[str, Intervals]:
+        """The intervals of all metrics, for each data set."""
+        drawn = [e for e in self.paper if e != Adjusted("chance", self.lead)]
+        wanted = list(dict.fromkeys([*self.metrics, *drawn]))
+        with threadpool_limits(1, "blas"):  # no vector here is worth waking another thread for
+            return {
+                contest.data: intervals(
+                    contest.alike, *wanted, level=LEVEL, by=contest.unit, ties=self.ties
+                )
+                for contest in self.contests
+            }
+
+    def interval(self, metric: str | Expression, data: str, model: str) -> Interval:
+        """Give the interval of a metric; its ends are NaN where there is none."""
+        made = self._intervals[data]
+        found: list[Interval] = made[metric]
+        return found[made.evaluation.labels.index((model,))]
+
+    @property
+    def notes(self) -> list[str]:
+        """Say where there is no interval, and why."""
+        said = [(data, note) for data, made in self._intervals.items() for note in made.notes]
+        return [note if len(self.contests) == 1 else f"{note} ({data})" for data, note in said]
+
+    @cached_property
+    def comparisons(self) -> dict[str, Comparison]:
+        """The paired tests of the leading metric, for each data set with several models."""
+        if not isinstance(self.lead, Metric):  # a median has no term per target to flip
+            return {}
+        with threadpool_limits(1, "blas"):
+            return {
+                contest.data: compare(
+                    contest.alike,
+                    metrics=self.lead,
+                    level=LEVEL,
+                    by=contest.unit,
+                    on="row",
+                    ties=self.ties,
+                )
+                for contest in self.contests
+                if len(contest.models) > 1
+            }
+
+    @property
+    def tested(self) -> str:
+        """Say what the tests are."""
+        units = " or ".join(dict.fromkeys(f"{made.unit}s" for made in self.comparisons.values()))
+        return (
+            f"paired, two-sided permutation tests of {self.lead} over {units}, Holm-corrected within "
+            "each data set"
+        )
+
+    # Groups of targets --------------------------------------------------------------------------
+
+    @cached_property
+    def groups(self) -> dict[str, dict[str, list[Group]]]:
+        """The groups of each data set, by relation and by every key that tells a few kinds."""
+        return {
+            contest.data: {
+                key: self.by(contest, key)
+                for key in ("relation", *self._kinds(contest))
+                if key in contest.first.keys
+            }
+            for contest in self.contests
+        }
+
+    def by(self, contest: Contest, key: str) -> list[Group]:
+        """Break a contest down by a key; each group has its own chance level, and few have intervals."""
+        groups = [(value, rows) for value, rows in contest.split(key)]
+        found = []
+        for value, rows in groups:
+            group = self._group(contest, value, rows)
+            if group is not None and len(groups) <= MOST_KINDS:
+                group = replace(group, intervals=self._bounds(contest, rows))
+            found += [group] if group is not None else []
+        return found
+
+    def _bounds(self, contest: Contest, rows: Ints) -> tuple[Interval, ...]:
+        part = {model: ranks[rows] for model, ranks in contest.alike.items()}
+        index = Adjusted("index", self.lead)
+        with threadpool_limits(1, "blas"):
+            made = intervals(part, index, level=LEVEL, by=contest.unit, ties=self.ties)
+        return tuple(made[index])
+
+    def _group(self, contest: Contest, value: str, rows: Ints) -> Group | None:
+        tallies = contest.tallies(rows)
+        if not tallies[0].count:  # all of weight zero
+            return None
+        null = Null(self.lead, tallies[0].sizes)
+        try:
+            line = Adjusted("index", self.lead).map(null)
+            values = tuple(line(self.lead(tally, self.ties)) for tally in tallies)
+        except (DegenerateError, NoLawError):
+            values = (nan,) * len(tallies)
+        return Group(value, tallies[0].count, _mean(null), values)
+
+    def _kinds(self, contest: Contest) -> list[str]:
+        """Give the keys that put targets into a few kinds: side, cardinality and the like."""
+        keys = contest.first.keys
+        return [
+            name
+            for name, column in keys.items()
+            if name not in NOT_KINDS and 1 < len(set(column.tolist())) <= MOST_KINDS
+        ]
+
+    @cached_property
+    def averages(self) -> dict[str, dict[str, dict[str, float]]]:
+        """The index over targets, queries and relations, by data set and model, as keys allow."""
+        return {contest.data: self._averages(contest) for contest in self.contests}
+
+    def _averages(self, contest: Contest) -> dict[str, dict[str, float]]:
+        found: dict[str, dict[str, float]] = {}
+        for average in AVERAGES:
+            try:
+                weight = contest.first.weights(average)
+            except InputError:  # no queries, or no relations, to average over
+                continue
+            for model, ranks in contest.models.items():
+                tally = Tally.of_checked(ranks.better, ranks.equal, ranks.candidates, weight)
+                try:
+                    value = Adjusted("index", self.lead)(tally, self.ties)
+                except (DegenerateError, NoLawError):
+                    value = nan
+                found.setdefault(model, {})[average] = value
+        return found
+
+    # Curves -------------------------------------------------------------------------------------
+
+    def curves(self) -> list[dict[str, Any]]:
+        """Give the share of targets within each rank, for chance (no model) and for every model."""
+        return [row for contest in self.contests for row in self._curves(contest)]
+
+    def _curves(self, contest: Contest) -> Iterator[dict[str, Any]]:
+        most = int(contest.first.candidates.max())
+        at = np.unique(np.round(np.geomspace(1, most, POINTS)).astype(np.int64))
+        sizes = contest.sizes
+        mass = sizes.counts * sizes["weight"]
+        chance = (np.minimum(1.0, at[:, None] / sizes["candidates"]) @ mass) / mass.sum()
+        shares = {"": chance} | {
+            model: _within(at, ranks.tally(), self.ties) for model, ranks in contest.models.items()
+        }
+        for model, share in shares.items():
+            for rank, value in zip(at.tolist(), share.tolist(), strict=True):
+                yield {"data": contest.data, "model": model, "rank": rank, "share": round(value, 5)}
+
+    @cached_property
+    def calibration(self) -> list[dict[str, Any]]:
+        """How often chance reaches some z, exactly, beside what a normal law would say."""
+        return [row for contest in self.contests for row in self._calibration(contest)]
+
+    def _calibration(self, contest: Contest) -> Iterator[dict[str, Any]]:
+        from scipy.stats import norm
+
+        for name in dict.fromkeys([str(self.lead), *CALIBRATED]):
+            metric = bare(parse(name))
+            try:
+                null = Null(metric, contest.sizes)
+                line = Adjusted("z", metric).map(null)
+            except (DegenerateError, NoLawError):
+                continue
+            mean = float(null.mean())
+            slope = line(mean + 1.0) - line(mean)
+            for z in STEPS:
+                try:
+                    exact = float(null.sf(mean + z / slope))
+                except NoLawError:
+                    break
+                normal = float(norm.sf(z))
+                row = {"data": contest.data, "metric": name, "z": z}
+                yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
+
+
+def _mean(null: Null) -> float:
+    try:
+        return float(null.mean())
+    except NoLawError:
+        return nan
+
+
+def _within(at: Any, tally: Tally, ties: Ties) -> Floats:
+    """Give the share of targets whose rank is at most each of some numbers; ties count in part."""
+    rows = tally.rows(ties)
+    width = np.where(rows.high > rows.low, rows.high - rows.low + 1.0, 1.0)
+    share = np.array(
+        [np.clip(np.floor(rank - rows.low + 1.0) / width, 0.0, 1.0) @ rows.mass for rank in at.tolist()]
+    )
+    return np.asarray(share / rows.mass.sum())
+
+
+def best(values: Sequence[float], *, increasing: bool | None) -> set[int]:
+    """Give the places of the best values; none where nothing is better than anything.
+
+    >>> best([0.5, 0.7, float("nan"), 0.7], increasing=True), best([3, 1], increasing=None)
+    ({1, 3}, set())
+    """
+    sign = {True: 1.0, False: -1.0, None: 0.0}[increasing]
+    scores = [-inf if isnan(value) else sign * value for value in values]
+    if not sign or max(scores, default=-inf) == -inf:
+        return set()
+    return {i for i, score in enumerate(scores) if score == max(scores)}

@@ -35,9 +35,10 @@ bench: .venv/.peers
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
 peers: .venv/.peers
-	$(BIN)/python -m pytest -q tests/test_peers.py tests/test_device.py
+	$(BIN)/python -m pytest -q $(SPREAD) tests/test_peers.py tests/test_device.py tests/test_case_study.py
 
-# the tests again, against the built wheel in a venv of its own, away from the sources
+# tests of what a wheel could lack (kernels, data, pages, commands), against the built one, away from the sources
+WHEEL := architecture atlas cli data explorer models published ranks registry report task
 wheel: .venv/.dev
 	rm -rf dist .venv/wheel
 	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
@@ -45,7 +46,8 @@ wheel: .venv/.dev
 	.venv/wheel/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
-	cd .venv/wheel && bin/python -m pytest -q $(SPREAD) -c ../../pyproject.toml --rootdir ../.. ../../tests
+	cd .venv/wheel && bin/python -m pytest -q $(SPREAD) -c ../../pyproject.toml --rootdir ../.. \
+		$(WHEEL:%=../../tests/test_%.py)
 
 # the shipped candidate counts, from the files of the data sets
 atlas: .venv/.run

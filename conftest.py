@@ -2,6 +2,8 @@
 
 from importlib.util import find_spec
 
-ENGINE = "src/evenrank/engine"
 # torch is an extra, and triton comes with torch for GPUs
-collect_ignore = [f"{ENGINE}/_{name}.py" for name in ("torch", "triton") if find_spec(name) is None]
+NEEDS = {"_device": "torch", "_torch": "torch", "_triton": "triton"}
+collect_ignore = [
+    f"src/evenrank/engine/{module}.py" for module, extra in NEEDS.items() if find_spec(extra) is None
+]

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -318,7 +319,9 @@ def test_intervals_are_written_in_every_format(nations):
 def test_the_default_metrics_fit_one_group_and_many():
     ranks = drawn()
     assert len(er.intervals(ranks).evaluation) == 9
-    assert len(er.intervals(ranks.by("side")).evaluation) == 3
+    split = er.intervals(ranks.by("side"))
+    assert [f"{e}" for e in split.evaluation] == ["mrr", "chance(mrr)", "index(mrr)", "hits@10"]
+    assert f" {split['chance(mrr)'][0].value:.4f} " in str(split)  # alone: it has no interval
     alone = er.intervals(er.Ranks.of([1, 1], candidates=1))  # what nobody asked for may be undefined
     assert math.isnan(alone["index(mrr)"].value)
     assert "index(mrr) is undefined" in str(alone)
@@ -349,19 +352,30 @@ def test_no_interval_by_the_delta_method():
     assert 'std: without an analytic interval; ask for method="bootstrap"' in str(made)
     assert "median, quantile(0.99): too near an end, or of too few targets" in str(made)
     assert made["1/hits@3"].standard_error > 0
-    missed = er.intervals(er.Ranks.of([5, 7], candidates=9), "1/hits@3")
-    assert "1/hits@3: without a slope at this value" in str(missed)
+    sure = er.intervals(er.Ranks.of([1] * 40 + [2, 3], candidates=900), "phi(mrr)")
+    assert "phi(mrr): without a slope at this value" in str(sure)
 
 
 @pytest.mark.parametrize("method", ["bootstrap", "percentile"])
 def test_no_interval_by_the_bootstrap(method):
     ranks = er.Ranks.of([1, 5, 2, 7], candidates=9)
-    for case in (ranks, er.Ranks.of([5, 6, 7], candidates=9)):
-        boot = er.intervals(case, "1/hits@3", method=method, samples=500)
-        assert "1/hits@3: without a value in some bootstrap samples" in str(boot)
+    boot = er.intervals(ranks, "1/hits@3", method=method, samples=500)
+    assert "1/hits@3: without a value in some bootstrap samples" in str(boot)
     same = er.intervals(er.Ranks.of([2] * 9, candidates=9), "median", "std", method=method, samples=200)
     assert same["median"][:4] == (2.0, 2.0, 2.0, 0.0)  # ranks are whole: a quantile may well stay
     assert "std: the same for every target" in str(same)
+
+
+@pytest.mark.parametrize("method", ["delta", "bootstrap", "percentile"])
+def test_rounding_is_no_spread(method):
+    weight = [0.1, 0.2, 0.3, 0.7, 0.11, 0.13, 0.17]
+    weighed = er.Ranks.of([3] * 7, candidates=50, weight=weight)
+    keys = {"head": np.repeat(range(9), 2), "relation": "r", "tail": "t", "side": ["head", "tail"] * 9}
+    alike = er.Ranks.of([1, 3] * 9, candidates=50, keys=keys)  # 1 + 1/3 for every triple
+    for ranks, unit in ((weighed, "target"), (alike, "triple")):
+        made = er.intervals(ranks, "mrr", "gmr", "1/hits@2", "index(mrr)", method=method, samples=200)
+        assert all(math.isnan(row["low"]) for row in made.rows())
+        assert f"index(mrr): the same for every {unit}" in str(made)
 
 
 @pytest.mark.parametrize("method", ["delta", "bootstrap", "percentile"])
@@ -426,6 +440,12 @@ def test_intervals_refuse_bad_options():
         er.intervals(ranks, method="wald")
     with raises("too few samples to read tails off; got 10; allowed: 100 or more"):
         er.intervals(ranks, samples=10)
+    with raises("samples must be a whole number; got 1000.0"):
+        er.intervals(ranks, samples=1e3)
+    with raises("a seed is not negative; got -1"):
+        er.intervals(ranks, seed=-1)
+    with raises("not ranks; got list; e.g."):
+        er.intervals([ranks])
     with raises("no such key column; got 'sex'"):
         er.intervals(ranks, by="sex")
     with raises("a metric of nothing does not exist"):
@@ -479,6 +499,8 @@ def test_many_flips_are_drawn():
 def test_flips_in_blocks_are_all_there(monkeypatch):
     monkeypatch.setattr(_significance, "BLOCK", 500)
     assert _significance.permutation(np.full((60, 1), 1.0), 999, 0)[0] == 1 / 1000
+    d = np.array([3.0, 1, 4, 1, 5, 9, 2, -6, 5])
+    assert _significance.permutation(d[:, None], 999, 0)[0] == listed(d)
 
 
 @pytest.mark.parametrize("name", ["gmr", "hmr", "imr", "index(mrr)", "z(gmr)", "mean(2)"])
@@ -521,8 +543,30 @@ def test_t_and_wilcoxon_are_scipys():
     assert math.isclose(joined.p, want.pvalue, rel_tol=1e-9)
     assert np.allclose((joined.low, joined.high), want.confidence_interval(0.9))
     ranked = er.compare(a=a, b=b, by="target", test="wilcoxon")
-    assert math.isclose(ranked.pairs[0].p, stats.wilcoxon(x, y).pvalue)
+    ranks = zip((a.better + 1).tolist(), (b.better + 1).tolist(), strict=True)
+    exact = [Fraction(1, m) - Fraction(1, n) for m, n in ranks]
+    sizes = sorted({abs(d) for d in exact})  # 1/3 - 1/6 and 1/2 - 1/3 are one size; not so in floats
+    order = [int(np.sign(d)) * (1 + sizes.index(abs(d))) for d in exact if d]
+    assert ranked.pairs[0].p == stats.wilcoxon(order).pvalue != stats.wilcoxon(x, y).pvalue
     assert "not of their mean" in str(ranked)
+
+
+def test_sides_that_cancel_leave_no_difference():
+    keys = {"head": [0, 0, 1, 1], "relation": "r", "tail": "t", "side": ["head", "tail"] * 2}
+    a, b = (er.Ranks.of(rank, candidates=9, keys=keys) for rank in ([3, 6, 1, 1], [4, 4, 2, 1]))
+    assert 1 / 3 - 1 / 4 + (1 / 6 - 1 / 4) != 0  # in floats
+    assert [er.compare(a=a, b=b, test=t).pairs[0].p for t in ("permutation", "wilcoxon")] == [1.0, 1.0]
+
+
+def test_a_difference_that_never_varies_has_no_interval():
+    a, b = (er.Ranks.of(rank, candidates=90) for rank in ([1, 3, 7, 20, 33], [2, 4, 8, 21, 34]))
+    made = er.compare(a=a, b=b, on="row", metrics="mr")
+    assert made.pairs[0].difference == -1
+    assert math.isnan(made.pairs[0].low)
+    assert math.isnan(made.pairs[0].high)
+    assert "– no interval where the differences have no spread" in str(made)
+    assert er.compare(a=a, b=b, on="row", metrics="mr", test="t").pairs[0].p == made.pairs[0].p == 1 / 16
+    assert json.loads(made.json())["pairs"][0]["low"] is None
 
 
 @pytest.mark.parametrize("test", ["permutation", "t", "wilcoxon"])
@@ -656,6 +700,20 @@ def test_numbers_and_texts_join(tmp_path):
     b.save(tmp_path / "b.csv")
     got = er.compare(a=a, b=er.Ranks.load(tmp_path / "b.csv")).pairs[0]
     assert (got.wins, got.ties) == (2, 1)
+    assert got == er.compare(a=a, b=b).pairs[0]
+
+
+@pytest.mark.parametrize("by", ["triple", "relation"])
+def test_units_are_the_same_whatever_the_type_of_their_names(by):
+    """As text, 10 sorts before 9: the units of the two models must not be numbered apart."""
+    rng = np.random.default_rng(0)
+    keys = {"head": np.arange(60), "relation": rng.integers(0, 20, 60), "tail": 0}
+    texts = {name: np.broadcast_to(column, 60).astype(str) for name, column in keys.items()}
+    rank = rng.integers(1, 40, (2, 60))
+    a, b = (er.Ranks.of(r, candidates=50, keys=keys) for r in rank)
+    told = er.Ranks.of(rank[1], candidates=50, keys=texts)
+    options = {"metrics": ("mrr", "z(mr)"), "by": by, "average": "relation"}
+    assert er.compare(a=a, b=told, **options).pairs == er.compare(a=a, b=b, **options).pairs
 
 
 def test_other_tasks_join_by_their_keys():
@@ -710,11 +768,14 @@ def test_different_candidates_are_refused():
         "ranked among different candidates; got 1 such targets: head h1, relation r1, tail t1, "
     ):
         er.compare(a=a, b=b)
-    mixed = er.compare(a=a, b=b, mixed=True, metrics="index(mrr)").pairs[0]
-    assert mixed.difference != 0  # the same ranks, on different footings
+    assert er.compare(a=a, b=b, mixed=True, metrics="mrr").pairs[0].difference == 0
+    with raises("differ in chance level, too; got index\\(mrr\\); compare them by mrr, or rank them"):
+        er.compare(a=a, b=b, mixed=True, metrics=["mrr", "index(mrr)"])
     heavy = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.arange(len(a)))
     with raises("the models weigh their targets differently; got a and b"):
         er.compare(a=a, b=heavy)
+    ones = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.ones(len(a)))
+    assert er.compare(a=a, b=ones).pairs[0].p == 1.0
 
 
 def test_rows_are_joined_only_on_request():
@@ -789,6 +850,18 @@ def test_a_comparison_is_written_in_every_format(nations):
     assert repr(result) == str(result)
 
 
+def test_names_stay_in_their_cells(nations):
+    """A line break, a bar or a tag in a name ends no cell and begins no tag, nor does it in a note."""
+    name = "<script>\\|\nx"
+    result = er.compare({name: nations["transe"], "b": nations["transe"]})
+    assert "<script>" not in result.markdown().replace("\\<", "")
+    assert "\\<script>\\\\\\| x and b have the same ranks" in result.markdown()
+    comments = result.latex().rpartition("tabular}\n")[2].splitlines()
+    assert comments[1] == "% <script>\\| x and b have the same ranks"
+    assert all(line.startswith("% ") for line in comments)
+    assert "{[$-" in er.compare(a=nations["transe"], b=nations["rotate"]).latex()
+
+
 # Seeds and data sets ------------------------------------------------------------------------------
 
 
@@ -812,6 +885,10 @@ def test_seeds_are_summed_up():
     noted = er.seeds(folds, "mrr")
     assert "the runs differ in content, and their sd holds that too" in str(noted)
     assert noted.protocol["split"] == "test"
+    assert [s.n for s in er.seeds(runs[0]).spreads] == [1] * 4  # not a run per row
+    assert [s.n for s in er.seeds({"a": runs[0]}, "mrr").spreads] == [1]
+    with raises("every run must be ranks; got int; e.g."):
+        er.seeds([1, 2])
     with raises("no runs to sum up; got none for b"):
         er.seeds({"a": runs, "b": []})
     with raises("no runs to sum up; got none; give"):
@@ -921,6 +998,13 @@ def test_across_refuses_what_is_not_complete():
         er.across({"d": one | {"b": drawn(seed=8)}, "e": one})
     with raises("a level lies between 0 and 1"):
         er.across({"d": one, "e": one}, level=2)
+    with raises("d must name its models; got Ranks; e.g."):
+        er.across({"d": one["a"], "e": one["b"]})
+    with raises("a on d must be ranks; got int; rank it there"):
+        er.across({"d": {"a": 1, "b": 2}, "e": one})
+    alone = {name: er.Ranks.of([1, 1], candidates=1) for name in "abc"}
+    with raises(r"on e, index\(mrr\) is undefined: chance always gets 1.*; leave the data set out"):
+        er.across({"d": one, "e": alone})
 
 
 # The shell ----------------------------------------------------------------------------------------
@@ -976,5 +1060,7 @@ def test_the_shell_refuses(files, tmp_path):
     assert "intervals are of one average" in run(
         "metrics", files[0], "--interval", "delta", "--averages", code=2
     )
+    assert "are of intervals; ask for these" in run("metrics", files[0], "--level", "0.9", code=2)
+    assert "a seed is not negative; got -1" in run("compare", *files, "--seed", "-1", code=2)
     names = run("compare", files[1], tmp_path / "rotate.parquet", code=2)
     assert str(files[1]) in names  # two files of one name are told apart by their paths

@@ -103,7 +103,7 @@ def test_a_group_of_weight_zero_is_left_out():
     assert ranks.evaluate("mr", average="k")["mr"] == 3
     groups = ranks.by("k").evaluate("mr")
     assert groups.labels == (("b",),)
-    assert "1 group of weight zero left out" in str(groups)
+    assert "1 group of weight zero left out: a" in str(groups)
 
 
 def test_rows_of_weight_zero_do_not_count():

@@ -264,7 +264,7 @@ def evaluate(
     """
     check_ties(ties)
     weigh = [i for i, tally in enumerate(tallies) if tally.count]
-    left_out = len(tallies) - len(weigh) if weigh else 0
+    left_out = [", ".join(labels[i]) for i, tally in enumerate(tallies) if weigh and not tally.count]
     if left_out:
         tallies, labels = [tallies[i] for i in weigh], [labels[i] for i in weigh]
     wanted = [parse(m) for m in metrics]
@@ -296,7 +296,10 @@ def evaluate(
         for what, rows in failures.items()
     ]
     if left_out:
-        notes.append(f"{left_out} group{'s' * (left_out != 1)} of weight zero left out")
+        named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
+        notes.append(
+            f"{len(left_out)} group{'s' * (len(left_out) != 1)} of weight zero left out: {named}"
+        )
     return Evaluation(
         tuple(wanted),
         values[0],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -48,8 +49,13 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
+        "\n": " ",
     }
 )
+
+_NEGATIVE = re.compile(r"(?<![\w-])-(\d[\d.]*)")
+# a name is not a tag, nor the end of a cell or a line
+_MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class Table:
         """Write it for a README."""
 
         def cell(text: str) -> str:
-            return text.replace("|", r"\|").replace("<", r"\<")  # a name is not a tag
+            return text.translate(_MARKDOWN)
 
         def line(cells: Sequence[str]) -> str:
             return "| " + " | ".join(cells) + " |"
@@ -115,15 +121,13 @@ class Table:
         sides = ["---" if i < self.labels else "---:" for i in range(len(self.header))]
         header, rows = map(cell, self._flat_header), self._written(cell, ("**", "**"))
         body = [*map(line, [[*header], sides, *rows])]
-        return "\n".join([*body, *(f"\n{note}" for note in self.notes)])
+        return "\n".join([*body, *(f"\n{cell(note)}" for note in self.notes)])
 
     def latex(self) -> str:
         """Write it for a paper, with booktabs rules."""
 
         def cell(text: str) -> str:
-            if text[:1] == "-" and text[1:2].isdigit():  # a minus sign, not a hyphen
-                return f"${text}$"
-            escaped = text.translate(_LATEX)
+            escaped = _NEGATIVE.sub(r"$-\1$", text.translate(_LATEX))  # a minus sign, not a hyphen
             return f"{{{escaped}}}" if escaped.startswith("[") else escaped  # not an option of \\\\
 
         def line(cells: Sequence[str]) -> str:
@@ -139,7 +143,7 @@ class Table:
                 *map(line, self._written(cell, (r"\textbf{", "}"))),
                 r"  \bottomrule",
                 r"\end{tabular}",
-                *(f"% {note}" for note in self.notes),
+                *(f"% {note}".replace("\n", " ") for note in self.notes),
             ]
         )
 

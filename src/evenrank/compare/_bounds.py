@@ -51,6 +51,8 @@ def refusal(expression: Expression, sample: Sample, value: float) -> str | None:
         return "one {unit} alone has no spread"
     if isinstance(metric, Metric) and not sample.terms(metric).finite:
         return "infinite for some targets, or their inverse is"
+    if isinstance(metric, Metric) and not sample.pull(sample.terms(metric).x).any():
+        return NO_SPREAD
     return None
 
 
@@ -64,7 +66,7 @@ def delta(sample: Sample, values: Mapping[Expression, float], level: float) -> I
             continue
         error = standard_error(sample.pull_on(expression))
         if not error > 0:
-            yield Bounds(why=NO_SPREAD if error == 0 else "without a slope at this value")
+            yield Bounds(why="without a slope at this value")
             continue
         reach = float(stdtrit(sample.units - 1, 0.5 + level / 2)) * error
         least, most = expression.range
@@ -110,7 +112,8 @@ def bootstrap(
         if isinstance(metric, Statistic):
             drawn = adjust(_statistics(sample, metric, samples, seed))
             stays = metric.kind == "quantile" and drawn.min() == drawn.max()  # ranks are whole numbers
-            yield Bounds(drawn[0], drawn[0], 0.0) if stays else _percentiles(drawn, level)
+            here = float(drawn[0])
+            yield Bounds(here, here, 0.0) if stays else _percentiles(drawn, level)
             continue
         at = metrics.index(metric)
         drawn, observed, apart = (adjust(means.terms[at].value(source[..., at])) for source in sources)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from evenrank.adjusted import Expression
+import numpy as np
+
+from evenrank.adjusted import Adjusted, Expression
 from evenrank.compare._bounds import Bounds, bootstrap, delta, refusal
 from evenrank.compare._sample import By, Sample, unit_name
 from evenrank.errors import InputError
@@ -31,7 +33,7 @@ DEFAULT = (
     "index(hits@10)",
     "index(mr)",
 )
-DEFAULT_WIDE = ("mrr", "hits@10", "index(mrr)")
+DEFAULT_WIDE = ("mrr", "chance(mrr)", "index(mrr)", "hits@10")
 HOW = {
     "delta": "delta method",
     "bootstrap": "BCa bootstrap",
@@ -173,7 +175,7 @@ def intervals(
     check_level(level)
     if method not in get_args(Method):
         raise InputError("unknown method", got=repr(method), allowed=", ".join(get_args(Method)))
-    check_samples(samples)
+    check_draws(samples, seed)
     names, labels, parts, protocol = _parts(ranks)
     unit = unit_name(parts, by)
     drawn = [Sample(part, ties, average, unit) for part in parts]
@@ -214,6 +216,8 @@ def _parts(given: Several) -> _Parts:
         split = list(given)
         labels, ranks = [label for label, _ in split], [part for _, part in split]
         return _Parts(given.names, labels, ranks, given.ranks.protocol)
+    if not isinstance(given, Mapping):
+        raise InputError("not ranks", got=type(given).__name__, do='e.g. {"model": ranks}')
     if not given:
         raise InputError("no ranks given", do='e.g. {"model": ranks}')
     each = {name: _parts(one) for name, one in given.items()}
@@ -263,7 +267,9 @@ def _notes(whys: Counter[tuple[str, str]], unit: str, groups: int) -> tuple[str,
 
 
 def written(expression: Expression, interval: Interval) -> str:
-    """Write a value with its interval in one cell."""
+    """Write a value with its interval in one cell; a chance level, which is computed, stands alone."""
+    if isinstance(expression, Adjusted) and expression.adjustment == "chance":
+        return cell(expression, interval.value)
     low, high = end(expression, interval.low), end(expression, interval.high)
     return f"{cell(expression, interval.value)} [{low}, {high}]"
 
@@ -295,7 +301,12 @@ def check_level(level: float) -> None:
         raise InputError("a level lies between 0 and 1", got=level, do="e.g. 0.95")
 
 
-def check_samples(samples: int) -> None:
-    """Refuse too few samples."""
+def check_draws(samples: int, seed: int) -> None:
+    """Refuse too few samples, and seeds that are none."""
+    for what, number in {"samples": samples, "seed": seed}.items():
+        if not isinstance(number, int | np.integer):
+            raise InputError(f"{what} must be a whole number", got=repr(number))
     if samples < 100:
         raise InputError("too few samples to read tails off", got=samples, allowed="100 or more")
+    if seed < 0:
+        raise InputError("a seed is not negative", got=seed)

@@ -21,6 +21,12 @@ ALIKE = "rank them alike, or say mixed=True (--mixed) to compare them all the sa
 On = str | Sequence[str] | None
 
 
+def check_ranks(name: str, given: Any, do: str) -> None:
+    """Refuse what is not ranks."""
+    if not isinstance(given, Ranks):
+        raise InputError(f"{name} must be ranks", got=type(given).__name__, do=do)
+
+
 def check_protocols(models: Mapping[str, Ranks]) -> tuple[str, ...]:
     """Refuse models that were ranked in different ways; give notes on what only some of them say.
 
@@ -56,7 +62,11 @@ class Named(NamedTuple):
 
 
 def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool) -> dict[str, Ranks]:
-    """Put the targets of all models into the order of the first, refusing different targets."""
+    """Put the targets of all models into the order of the first, refusing different targets.
+
+    They all get its keys, too, so that units and averages are those of the first in each of them, even
+    where one file has numbers and another the same numbers as text.
+    """
     if on == ROWS and mixed:
         raise InputError(
             "rows can only be trusted to be the same targets under one protocol",
@@ -72,7 +82,8 @@ def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool) -> dict[str, Ran
         else:
             other = Named(other.name, other.ranks[_order(keys, first, other)])
         _check_alike(keys, first, other, mixed=mixed)
-        found[other.name] = other.ranks
+        found[other.name] = other.ranks[:]
+        found[other.name].keys |= first.ranks.keys
     return found
 
 
@@ -158,7 +169,7 @@ def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool) ->
             f"{theirs[at]:,} in {other.name}",
             do=ALIKE,
         )
-    if not np.array_equal(_weight(first.ranks), _weight(other.ranks)):
+    if np.any(_weight(first.ranks) != _weight(other.ranks)):
         got = f"{first.name} and {other.name}"
         raise InputError("the models weigh their targets differently", got=got)
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import isnan, nan
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from evenrank.adjusted import Expression
+from evenrank.adjusted import Adjusted, Expression
 from evenrank.compare import _significance
 from evenrank.compare._intervals import (
     Intervals,
+    check_draws,
     check_level,
-    check_samples,
     intervals,
     percent,
     plural,
 )
-from evenrank.compare._join import On, check_protocols, joined
-from evenrank.compare._sample import By, Sample, Terms, smooth, standard_error, unit_name
-from evenrank.compare._significance import CORRECTIONS, ROUNDING, Correction, Test
+from evenrank.compare._join import On, check_protocols, check_ranks, joined
+from evenrank.compare._sample import ROUNDING, By, Sample, Terms, smooth, standard_error, unit_name
+from evenrank.compare._significance import CORRECTIONS, Correction, Test
 from evenrank.errors import InputError
 from evenrank.evaluation import arrow, facts
 from evenrank.grammar import parse
@@ -215,7 +216,7 @@ def compare(
     (0.2..., 6, 2, 0, 0.03125)
     """
     ranked = _named(models, named)
-    _check_options(ranked, baseline, test, correction, level, samples)
+    _check_options(ranked, baseline, test, correction, level, samples, seed)
     asked = [metrics] if isinstance(metrics, str | Expression) else list(metrics)
     expressions = list(dict.fromkeys(map(parse, asked)))
     if not expressions:
@@ -224,6 +225,7 @@ def compare(
         smooth(expression)
     notes = () if mixed else check_protocols(ranked)
     ranked = joined(ranked, on, mixed=mixed)
+    _check_footing(ranked, expressions)
     unit = unit_name(ranked.values(), by)
     values = intervals(ranked, *expressions, level=level, by=unit, ties=ties, average=average)
     drawn = {name: Sample(ranks, ties, average, unit) for name, ranks in ranked.items()}
@@ -246,7 +248,7 @@ def compare(
         replace(d.pair, p=float(one), p_corrected=float(all_))
         for d, one, all_ in zip(made, p, corrected, strict=True)
     )
-    notes = (*notes, *_remarks(ranked, test))
+    notes = (*notes, *_remarks(ranked, pairs, test))
     return Comparison(values, pairs, test, correction, level, unit, len(made[0].units), notes)
 
 
@@ -286,7 +288,8 @@ def _difference(expression: Expression, first: View, second: View, level: float)
     better = 1.0 if metric.f.falling == (metric.p >= 0) else -1.0  # whether larger terms are better
     mean, error = sample.mean(d), standard_error(sample.pull(d))
     difference, spread = first.value - second.value, standard_error(first.pull - second.pull)
-    reach = float(stdtrit(sample.units - 1, 0.5 + level / 2)) * spread
+    varies = spread > ROUNDING * standard_error(first.pull)
+    reach = float(stdtrit(sample.units - 1, 0.5 + level / 2)) * spread if varies else nan
     pair = Pair(
         expression,
         first.name,
@@ -302,7 +305,7 @@ def _difference(expression: Expression, first: View, second: View, level: float)
         p=1.0,
         p_corrected=1.0,
     )
-    return Difference(pair, sample.total(sample.weight * d), mean, error)
+    return Difference(pair, sample.net(d, d), mean, error)
 
 
 def _p_values(made: Sequence[Difference], test: Test, samples: int, seed: int) -> Floats:
@@ -320,9 +323,7 @@ def _named(models: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[s
         raise InputError("one model twice", got=twice[0], do="give each a name of its own")
     ranked = {str(name): ranks for name, ranks in {**(models or {}), **named}.items()}
     for name, ranks in ranked.items():
-        if not isinstance(ranks, Ranks):
-            do = "e.g. er.compare(a=ranks_a, b=ranks_b)"
-            raise InputError(f"{name} must be ranks", got=type(ranks).__name__, do=do)
+        check_ranks(name, ranks, do="e.g. er.compare(a=ranks_a, b=ranks_b)")
     if len(ranked) < 2:
         raise InputError("comparing needs two models or more", got=len(ranked))
     return ranked
@@ -335,9 +336,10 @@ def _check_options(
     correction: str,
     level: float,
     samples: int,
+    seed: int,
 ) -> None:
     check_level(level)
-    check_samples(samples)
+    check_draws(samples, seed)
     for what, got, allowed in (
         ("test", test, get_args(Test)),
         ("correction", correction, get_args(Correction)),
@@ -347,12 +349,29 @@ def _check_options(
             raise InputError(f"unknown {what}", got=repr(got), allowed=", ".join(filter(None, allowed)))
 
 
-def _remarks(models: Mapping[str, Ranks], test: Test) -> Iterator[str]:
+def _check_footing(models: Mapping[str, Ranks], expressions: Sequence[Expression]) -> None:
+    """Refuse to adjust models that were ranked among different candidates.
+
+    Then each has a chance level of its own, and the difference is no longer one of terms to be flipped.
+    """
+    first, *others = (ranks.candidates for ranks in models.values())
+    adjusted = [e for e in expressions if isinstance(e, Adjusted)]
+    if adjusted and not all(np.array_equal(first, other) for other in others):
+        raise InputError(
+            "models ranked among different candidates differ in chance level, too",
+            got=adjusted[0],
+            do=f"compare them by {adjusted[0].metric}, or rank them among the same candidates",
+        )
+
+
+def _remarks(models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test) -> Iterator[str]:
     """Say what a reader might not expect."""
     for first, second in combinations(models, 2):
         one, other = models[first], models[second]
         if np.array_equal(one.better, other.better) and np.array_equal(one.equal, other.equal):
             yield f"{first} and {second} have the same ranks"
+    if any(isnan(pair.low) for pair in pairs):
+        yield "– no interval where the differences have no spread"
     if test == "wilcoxon":
         yield "p is of the signs and sizes of differences in order, not of their mean"
 

@@ -31,6 +31,7 @@ from evenrank.sums import Floats, Ints
 from evenrank.tally import Tally
 
 By = str | Sequence[str] | None
+ROUNDING = 1e-12  # of the numbers added up: sums closer than this are equal
 
 
 def unit_name(ranks: Iterable[Ranks], by: By) -> str:
@@ -129,13 +130,19 @@ class Sample:
         """Add a column up within each unit."""
         return np.bincount(self.unit, weights=column, minlength=self.units).astype(float, copy=False)
 
+    def net(self, x: Floats, of: Floats) -> Floats:
+        """Add a column up by weight; what is only the rounding of larger numbers is zero."""
+        total, size = self.total(self.weight * x), self.total(self.weight * np.abs(of))
+        total[np.abs(total) <= ROUNDING * size] = 0.0
+        return total
+
     def mean(self, x: Floats) -> float:
         """Give the weighted mean of a column."""
         return float((self.weight * x).sum() / self.weight.sum())  # BLAS would wake threads for this
 
     def pull(self, x: Floats) -> Floats:
         """Give how each unit pulls on the weighted mean of a column; the pulls add up to zero."""
-        return np.asarray(self.total(self.weight * (x - self.mean(x))) / self.weight.sum())
+        return np.asarray(self.net(x - self.mean(x), x) / self.weight.sum())
 
     def pull_on(self, expression: Expression) -> Floats:
         """Give how each unit pulls on a metric of finite terms, to first order; NaN without a slope."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from evenrank.adjusted import Adjusted, Expression
 from evenrank.compare._intervals import check_level, percent
-from evenrank.compare._join import OWN, check_protocols
-from evenrank.errors import InputError
+from evenrank.compare._join import OWN, check_protocols, check_ranks
+from evenrank.errors import DegenerateError, InputError
 from evenrank.evaluation import arrow, bare, cell, evaluate, facts, shared
 from evenrank.grammar import parse
 from evenrank.metric import Metric, Statistic, Ties
@@ -91,8 +91,11 @@ def seeds(
     average: micro; ties: expected [788eeea3]
     """
     given = runs if isinstance(runs, Mapping) else {"": runs}
-    lists = {name: list(several) for name, several in given.items()}
+    # ranks alone would be taken row by row
+    lists = {name: [s] if isinstance(s, Ranks) else list(s) for name, s in given.items()}
     every = [ranks for several in lists.values() for ranks in several]
+    for ranks in every:
+        check_ranks("every run", ranks, do="e.g. er.seeds([first, second, third])")
     empty = [name for name, several in lists.items() if not several]
     if empty or not every:
         got = f"none for {empty[0]}" if empty and empty[0] else "none"
@@ -251,7 +254,11 @@ def across(
         notes += [f"{name}: {note}" for note in check_protocols(ranked)]
         tallies = [ranked[model].tally(average) for model in models]
         _check_sizes(name, models, [tally.sizes for tally in tallies])
-        made = [evaluate([tally], wanted, ties=ties).values[0].tolist() for tally in tallies]
+        try:
+            made = [evaluate([tally], wanted, ties=ties).values[0].tolist() for tally in tallies]
+        except DegenerateError as error:
+            do = "leave the data set out, or choose another metric"
+            raise DegenerateError(f"on {name}, {error.what}", do=do) from None
         ranks = _ranks(np.array([index for _, index, _ in made]))
         results += [
             Result(name, model, value, index, z, rank)
@@ -332,10 +339,16 @@ def _alike(standings: Sequence[Standing], reach: float) -> Iterable[tuple[str, .
         last = max(last, stop)
 
 
-def _models(data: Mapping[str, Mapping[str, Ranks]]) -> list[str]:
+def _models(data: Mapping[str, Any]) -> list[str]:
     """Give the models, which every data set must have."""
     if len(data) < 2:
         raise InputError("comparing across data sets needs two or more", got=len(data))
+    for name, ranked in data.items():
+        if not isinstance(ranked, Mapping):
+            do = 'e.g. {"nations": {"a": ranks_a, "b": ranks_b}, ...}'
+            raise InputError(f"{name} must name its models", got=type(ranked).__name__, do=do)
+        for model, ranks in ranked.items():
+            check_ranks(f"{model} on {name}", ranks, do="rank it there")
     models = list(dict.fromkeys(model for ranked in data.values() for model in ranked))
     if len(models) < 2:
         raise InputError("comparing needs two models or more", got=len(models))

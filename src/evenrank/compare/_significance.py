@@ -10,19 +10,19 @@ all flips as the difference of the mean terms is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import log2, sqrt
+from collections.abc import Callable, Iterator
+from math import copysign, inf, log2, sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenrank.compare._sample import ROUNDING
 from evenrank.sums import Floats
 
 Test = Literal["permutation", "t", "wilcoxon"]
 Correction = Literal["holm", "bonferroni", "bh", "none"]
 BLOCK = 4_000_000  # signs held at once
-ROUNDING = 1e-12  # of the sum of all sizes: sums closer than this are equal
 
 
 def permutation(differences: Floats, samples: int, seed: int) -> Floats:
@@ -40,8 +40,7 @@ def permutation(differences: Floats, samples: int, seed: int) -> Floats:
     few = count <= log2(samples)
     for column in np.flatnonzero(few):
         d = differences[differences[:, column] != 0, column]
-        flips = np.arange(2 ** len(d))[:, None] >> np.arange(len(d)) & 1
-        p[column] = _as_extreme(flips.astype(float), d[:, None])[0] / len(flips)
+        p[column] = sum(_as_extreme(flips, d[:, None])[0] for flips in _listed(len(d))) / 2 ** len(d)
     many = np.flatnonzero(~few)
     if len(many):
         d = differences[np.ix_((differences[:, many] != 0).any(axis=1), many)]
@@ -52,6 +51,14 @@ def permutation(differences: Floats, samples: int, seed: int) -> Floats:
             extreme += _as_extreme(_coins(rng, rows, len(d)), d)
         p[many] = (extreme + 1) / (samples + 1)
     return p
+
+
+def _listed(columns: int) -> Iterator[Floats]:
+    """List all ways to toss some coins, in blocks."""
+    step = max(1, BLOCK // max(1, columns))
+    for first in range(0, 2**columns, step):
+        number = np.arange(first, min(first + step, 2**columns))
+        yield (number[:, None] >> np.arange(columns) & 1).astype(float)
 
 
 def _coins(rng: np.random.Generator, rows: int, columns: int) -> Floats:
@@ -69,19 +76,29 @@ def _as_extreme(flips: Floats, d: Floats) -> NDArray[np.int64]:
 
 
 def t_test(difference: float, standard_error: float, units: int) -> float:
-    """Give the two-sided p of a mean difference by Student's t with `units - 1` degrees of freedom."""
+    """Give the two-sided p of a mean difference by Student's t with `units - 1` degrees of freedom.
+
+    Differences that do not vary have no t. Then p is that of sign flips, which only sees that all signs
+    agree: two units cannot make it zero.
+    """
     from scipy.special import stdtr
 
     if difference == 0:
         return 1.0
-    return 2.0 * float(stdtr(units - 1, -abs(difference) / standard_error)) if standard_error else 0.0
+    if standard_error == 0:
+        return float(2.0 ** (1 - units))
+    return 2.0 * float(stdtr(units - 1, -abs(difference) / standard_error))
 
 
 def wilcoxon(differences: Floats) -> float:
-    """Give the two-sided p of the signed-rank test; zero differences are left out (Wilcoxon 1945)."""
+    """Give the two-sided p of the signed-rank test; zero differences are left out (Wilcoxon 1945).
+
+    Differences are taken to 40 bits: 1/3 - 1/6 and 1/6, which only rounding holds apart, are equal.
+    """
     from scipy import stats
 
-    left = differences[differences != 0]
+    fraction, exponent = np.frexp(differences[differences != 0])
+    left = np.ldexp(np.round(np.ldexp(fraction, 40)), exponent - 40)
     return float(stats.wilcoxon(left).pvalue) if len(left) else 1.0
 
 
@@ -89,11 +106,7 @@ def standardised(difference: float, standard_error: float, units: int) -> float:
     """Give the mean difference in standard deviations of the units' differences (Cohen's d_z)."""
     if difference == 0:
         return 0.0
-    return (
-        difference / (standard_error * sqrt(units))
-        if standard_error
-        else np.copysign(np.inf, difference)
-    )
+    return difference / (standard_error * sqrt(units)) if standard_error else copysign(inf, difference)
 
 
 def holm(p: Floats) -> Floats:

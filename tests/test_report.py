@@ -109,12 +109,37 @@ def test_groups_agree_with_ranks_split_by_key(full, ranked):
             np.testing.assert_array_equal([g.index[i] for g in groups], split["index(mrr)"])
 
 
-def test_few_groups_have_intervals(full, ranked):
-    sides = full.findings.groups["nations"]["side"]
-    for i, ranks in enumerate(ranked):
-        apart = er.intervals(ranks.by("side"), "index(mrr)")["index(mrr)"]
-        assert [group.intervals[i] for group in sides] == apart
-    assert all(group.intervals == () for group in full.findings.groups["nations"]["relation"])
+@pytest.mark.parametrize("metric", ["mrr", "hits@10", "mr", "gmr", "hmr"])
+@pytest.mark.parametrize("ties", ["expected", "optimistic"])
+def test_groups_have_the_intervals_of_compare(metric, ties, ranked):
+    weight = np.linspace(0, 3, 120) * (np.arange(120) % 8 > 1)  # "parent" weighs nothing
+    tied = np.random.default_rng(3).integers(0, 3, 120)
+    some = made_up("a", 3)
+    heavy = er.Ranks(
+        *(np.minimum(some.better, 10), tied, some.candidates),
+        weight=weight,
+        keys=keys(120),
+        protocol=some.protocol,
+    )
+    made = Report(*ranked, heavy, metrics=[metric], ties=ties).findings
+    assert [group.value for group in made.groups["made up"]["relation"]] == sorted(
+        set(heavy.keys["relation"].tolist()) - {"parent"}
+    )
+    for data, models in (("nations", ranked), ("made up", [heavy])):
+        for key, groups in made.groups[data].items():
+            for i, ranks in enumerate(models):
+                apart = er.intervals(ranks.by(key), f"index({metric})", ties=ties)
+                mine = [group.intervals[i] for group in groups]
+                np.testing.assert_allclose(mine, apart[f"index({metric})"], rtol=1e-9, atol=1e-12)
+
+
+def test_groups_without_spread_have_no_interval():
+    kinds = {"relation": ["same", "same", "one", "two", "two"]}
+    ranks = er.Ranks([2, 2, 1, 0, 4], 0, 30, keys=kinds, protocol={"data": "d", "model": "m"})
+    found = {g.value: isnan(g.intervals[0].low) for g in Report(ranks).findings.groups["d"]["relation"]}
+    assert found == {"same": True, "one": True, "two": False}
+    groups = Report(ranks, metrics=["median"]).findings.groups["d"]["relation"]
+    assert [isnan(group.intervals[0].low) for group in groups] == [True] * 3
 
 
 def test_graphs_tell_the_kind_of_each_target(ranked, tmp_path):
@@ -233,14 +258,22 @@ def test_summary_does_not_claim_what_is_not_shown():
 def test_summary_says_where_nobody_is_far_from_chance():
     made = Report(guesses("luck", 0), guesses("fate", 1))
     text = made.summary[0]
-    assert "Nobody is far from chance, where the index is 0." in text
+    assert "Nobody is far above chance, where the index is 0." in text
     p = {m: made.findings.surprise(made.contests[0], m) for m in ("luck", "fate")}
     lucky = [name for name, one in p.items() if one > 0.05]
     assert f"{' and '.join(lucky)} do" in text
     alone = Report(guesses("luck", 0)).summary
     assert len(alone) == 1
     assert "luck gets mrr" in alone[0]
-    assert "That is not far from chance" in alone[0]
+    assert "That is not far above chance" in alone[0]
+
+
+def test_summary_does_not_call_what_is_below_chance_near_it():
+    bad = [er.Ranks([n] * 50, 0, 5, protocol={"data": "d", "model": f"m{n}"}) for n in (3, 4)]
+    text = Report(*bad).summary[0]
+    assert "index -0.3" in text
+    assert "Nobody is above chance, where the index is 0." in text
+    assert "m3 and m4 do no better there than chance may: it gets that far with probability 1." in text
 
 
 def test_bound_of_cantelli_is_only_taken_far_out(full):
@@ -268,6 +301,12 @@ def test_summary_compares_across_data_sets_by_index():
     assert "has the best mrr, and with chance taken into account the best index too" in " ".join(
         Report(many, er.Ranks([2] * 9, 0, 3, protocol={"data": "few", "model": "m"})).summary
     )
+
+
+def test_summary_names_all_who_are_best_across_data_sets():
+    perfect = [er.Ranks([0] * 9, 0, n, protocol={"data": f"d{n}", "model": "m"}) for n in (9, 30)]
+    text = "m on d9 and m on d30 (1.000) have the best mrr, and with chance taken into account the best"
+    assert text in " ".join(Report(*perfect).summary)
 
 
 def test_summary_warns_of_ties():
@@ -386,6 +425,64 @@ def test_every_model_keeps_its_look():
     assert len(set(looks)) == 20
 
 
+def test_lines_of_one_hue_differ_in_their_strokes():
+    rows = [
+        {"data": "d", "model": f"m{i}", "rank": rank, "share": (i + rank) / 20}
+        for i in range(12)
+        for rank in (1, 2)
+    ]
+    root = ET.fromstring(charts.svg(charts.distribution(rows)))
+    lines = [e for e in root.iter() if e.get("aria-roledescription") == "line mark"]
+    assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == 12
+
+
+def places(svg):
+    """Give every text of a drawing with its place."""
+    found = {}
+
+    def walk(element, x, y):
+        moved = re.match(r"translate\(([-\d.]+),\s*([-\d.]+)\)", element.get("transform", ""))
+        x, y = (x + float(moved[1]), y + float(moved[2])) if moved else (x, y)
+        if element.text and element.text.strip():
+            found.setdefault(element.text, (x, y))
+        for part in element:
+            walk(part, x, y)
+
+    walk(ET.fromstring(svg), 0.0, 0.0)
+    return found
+
+
+@pytest.mark.parametrize("most", [1.0, 0.63, 0.087])
+def test_titles_of_panels_stand_on_one_line(most):
+    names = "mrr", "index(mrr)", "z(mrr)"
+    values = (most / 2, most, 300 * most)
+    rows = [
+        {"data": "d", "model": "m", "metric": metric, "value": value}
+        for metric, value in zip(names, values, strict=True)
+    ]
+    found = places(charts.svg(charts.panels(rows)))
+    assert len({found[f"{name} ↑"][1] for name in names}) == 1
+
+
+def test_points_are_drawn_where_their_values_are(full):
+    root = ET.fromstring(charts.svg(full.figures["metrics"]))
+    points = [e for e in root.iter() if e.get("aria-roledescription") == "point"]
+    told = [re.fullmatch(r"data: (.*); value: (.*); model: (.*)", p.get("aria-label")) for p in points]
+    values = {
+        (data, model): [full.findings.value(form, data, model) for form in ("", "index", "z")]
+        for data, model in full.evaluation.labels
+    }
+    assert len(points) == 3 * len(values)
+    for (data, model), forms in values.items():
+        mine = [found for found in told if (found[1], found[3]) == (data, model)]
+        assert [float(found[2].replace("−", "-")) for found in mine] == pytest.approx(forms, rel=1e-5)
+    height = [float(re.search(r",([-\d.]+)\)", p.get("transform"))[1]) for p in points[: len(values)]]
+    raw = [forms[0] for forms in values.values()]
+    line = np.polyfit(raw, height, 1)
+    assert line[0] < 0  # better is higher
+    np.testing.assert_allclose(np.polyval(line, raw), height, atol=0.01)
+
+
 def test_published_values_are_hollow():
     rows = [
         {"data": "d", "model": "m", "metric": "mrr", "value": v, "published": v < 0.5}
@@ -416,6 +513,46 @@ def test_single_triple_has_no_interval_and_says_so(tmp_path):
     assert any("one triple alone has no spread" in note for note in made.undefined)
     assert "interval" not in made.summary[0]
     assert "one triple alone has no spread" in made.save(tmp_path / "one.html").read_text()
+
+
+def test_models_on_a_single_triple_are_not_tested_and_that_is_said(tmp_path):
+    names = {n: [n] for n in ("head", "relation", "tail", "side")}
+    both = [er.Ranks([n], 0, 9, keys=names, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 4)]
+    made = Report(*both)
+    assert made.findings.comparisons == {}
+    assert "beats" not in made.summary[0]
+    assert "one triple alone cannot tell models apart" in made.save(tmp_path / "r.html").read_text()
+    weighed = [made_up(name, 3, weight=np.eye(120)[0]) for name in "ab"]
+    assert Report(*weighed).findings.comparisons == {}
+
+
+def test_extremes_lead_without_tests():
+    made = Report(made_up("a", 3), made_up("b", 9), metrics=["max"])
+    assert made.findings.comparisons == {}
+    assert "leads with max" in made.summary[0]
+
+
+def test_names_that_cannot_be_drawn_do_not_end_the_process(tmp_path):
+    ranks = er.Ranks([1, 2], 0, 9, keys={"relation": ["\x01", "\x00\x1b[31m"]})
+    ranks.protocol = {"data": "two\nlines", "model": "a\x02b"}
+    made = Report(ranks)
+    assert made.evaluation.labels == (("two lines", "a\x02b"),)
+    made.save_figures(tmp_path)
+    assert "a\ufffdb" in (tmp_path / "metrics.svg").read_text()
+    made.save(tmp_path / "r.html")
+    assert reload(tmp_path / "r.html").json() == made.json()
+
+
+def test_names_are_not_taken_for_colours():
+    named = Report(made_up(f"{charts.HUES[0]} model", 3))
+    assert f">{charts.HUES[0]} model<" in charts.svg(named.figures["metrics"], "page")
+
+
+def test_differences_without_spread_have_no_interval():
+    same = [er.Ranks([n] * 5, 0, 9, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 1)]
+    same[1].protocol["model"] = "other"
+    assert "nan" not in Report(*same).html()
+    assert Report(*same).tables()[1].rows[0][4] in ("–", "[0.0000, 0.0000]")
 
 
 def test_groups_of_single_candidates_are_undefined_not_wrong(tmp_path):
@@ -462,6 +599,7 @@ def saved(folder, name, ranks):
         (lambda f: [], "no ranks to report; give files of ranks"),
         (lambda f: [made_up("a", 3)[:0]], "has no ranks; rank at least one target"),
         (lambda f: [er.Ranks.of([1], 3)], "ranks without a name for their model; got Ranks(1 targets)"),
+        (lambda f: [made_up(" ", 3)], "ranks without a name for their model; got Ranks(120 targets"),
         (
             lambda f: [saved(f, "x.parquet", made_up("a", 3)), saved(f, "y.parquet", made_up("a", 4))],
             "the model a stands twice on made up; got {f}/x.parquet and {f}/y.parquet; leave one out",
@@ -504,8 +642,12 @@ def test_errors_of_metrics_and_paths(full, tmp_path):
         InputError, match=r"written by its ending; got r.docx; allowed: .html, .htm, .json"
     ):
         full.save("r.docx")
-    with pytest.raises(InputError, match=r"cannot write .*absent"):
+    with pytest.raises(InputError, match=r"cannot write .*absent.*; got no folder .*; make it first"):
         full.save(tmp_path / "absent" / "r.html")
+    unread = Report(made_up("a", 3))
+    with pytest.raises(InputError, match=r"cannot write /proc/r.html; got .*; choose another place"):
+        unread.save("/proc/r.html")
+    assert "_intervals" not in vars(unread.findings)  # it shows before the work
     with pytest.raises(InputError, match=r"charts are written as .svg, .png or .pdf; got c.gif"):
         charts.save(full.figures["metrics"], tmp_path / "c.gif")
     (tmp_path / "file").touch()
@@ -524,7 +666,12 @@ def test_pages_that_cannot_be_read_back(full, tmp_path):
         reload(bare)
     broken = tmp_path / "broken.html"
     whole = full.save(tmp_path / "whole.html").read_text()
-    for text in (whole.replace('"parquet":"', '"parquet":"AAAA'), whole.replace('"parquet"', '"park"')):
+    for old, new in (
+        ('"parquet":"', '"parquet":"AAAA'),
+        ('"parquet"', '"park"'),
+        ('"protocol":{', '"protocol":5,"old":{'),
+    ):
+        text = whole.replace(old, new)
         broken.write_text(text)
         with pytest.raises(InputError, match="is damaged; got"):
             reload(broken)
@@ -534,13 +681,19 @@ def test_pages_that_cannot_be_read_back(full, tmp_path):
         reload(other)
 
 
-def test_charts_say_what_they_need(monkeypatch):
+def test_charts_say_what_they_need(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "altair", None)
     charts.altair.cache_clear()
     with pytest.raises(
         InputError, match=r"charts need altair and vl-convert-python; .*evenrank\[report\]"
     ):
         charts.panels([{"data": "d", "model": "m", "metric": "mrr", "value": 0.5}])
+    made = Report(made_up("a", 3))
+    with pytest.raises(InputError, match=r"install evenrank\[report\]"):
+        made.save(tmp_path / "r.html")
+    assert "_intervals" not in vars(made.findings)  # it shows before the work
+    assert not list(tmp_path.iterdir())
+    assert made.save(tmp_path / "r.tex").exists()  # tables need no charts
     charts.altair.cache_clear()
 
 

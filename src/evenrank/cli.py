@@ -13,6 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.resources import as_file, files
 from math import exp, isfinite, isnan
 from pathlib import Path
@@ -176,6 +177,9 @@ def metrics(
     wanted: list[str | Expression] = [*(metric or ())]
     if every_average and average != "micro":
         raise InputError("--averages shows all of them", got=f"--average {average} as well")
+    if interval is None and (level, unit, samples, seed) != (0.95, None, 10_000, 0):
+        what = "--level, --unit, --samples and --seed are of intervals"
+        raise InputError(what, do="ask for these with --interval")
     keys = tuple(by.split(",")) if by else ()
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
     loaded = _stratified(loaded, (*keys, *average.split(",")), data)
@@ -557,15 +561,27 @@ def report_command(
     paths = out or ([] if form != "text" else [Path("report.html")])
     for path in paths:  # what cannot be written should show before the work, not after it
         check_ending(path)
-    report = Report(*ranks, metrics=metric or (), ties=ties, graphs=[load(name) for name in data or ()])
+    graphs = [load(name) for name in data or ()]
+    with _busy("reading ranks"):
+        report = Report(*ranks, metrics=metric or (), ties=ties, graphs=graphs)
     if form != "text":
         typer.echo(getattr(report, form)())
     for path in paths:
-        report.save(path, keep=keep)
+        with _busy(f"working out and writing {path}"):
+            report.save(path, keep=keep)
         typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form != "text")
     if figures is not None:
-        written = report.save_figures(figures)
+        with _busy(f"drawing into {figures}"):
+            written = report.save_figures(figures)
         typer.echo(f"{figures}: {len(written)} charts", err=form != "text")
+
+
+def _busy(doing: str) -> AbstractContextManager[object]:
+    """Say on a terminal what takes a while, as long as it does."""
+    from rich.console import Console
+    from rich.text import Text
+
+    return Console(stderr=True).status(Text(doing)) if sys.stderr.isatty() else nullcontext()
 
 
 def _read_sizes(text: str) -> Histogram:

@@ -8,6 +8,7 @@ putting other colours in their place. A model keeps its colour and its shape in 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import ceil, floor, log10
@@ -51,6 +52,8 @@ HUES = [colour for name, colour in LIGHT.items() if name.startswith("model-")]
 # seven shapes and eight hues: fifty-six models look different
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 CHANCE = {"color": LIGHT["chance"], "strokeDash": [4, 3], "strokeWidth": 1.5}
+UNDRAWABLE = re.compile("[\\x00-\\x1f\\x7f\\ud800-\\udfff\\ufffe\\uffff]")
+STROKES = [[1, 0], [9, 3], [2, 2], [9, 3, 2, 3]]
 FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # as wide in a browser as where it was measured
 
 
@@ -61,7 +64,7 @@ def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
     (the chance level of a raw metric) and `published` (true: drawn hollow). Data sets and models keep
     the order in which they first come.
     """
-    rows = [dict(row, published=bool(row.get("published"))) for row in rows]
+    rows = [dict(row, published=bool(row.get("published"))) for row in drawable(rows)]
     found = [metric for metric in metrics if any(row["metric"] == metric for row in rows)]
     if not found:
         raise InputError("no rows to draw", got=f"none of {', '.join(metrics)}")
@@ -82,14 +85,14 @@ def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
     expression = parse(metric)
     z = isinstance(expression, Adjusted) and expression.adjustment == "z"
     scale = (
-        alt.Scale(type="symlog", constant=1, nice=False)
+        alt.Scale(type="symlog", constant=1, nice=False, domainMax=1.2 * max(1.0, *values))
         if z
         else alt.Scale(domainMin=min(0.0, *values), nice=True)
     )
     short = "format(datum.value, '~s')"  # by hand: a symlog axis would write 10 as 0k beside 1k
     ticks = {"values": decades(values), "labelExpr": short} if z else {"tickCount": 6, "format": "~g"}
     axis = alt.Axis(grid=True, **ticks)
-    base = alt.Chart(alt.Data(values=rows), width=max(150, min(300, 34 * len(data) + 160)), height=260)
+    base = alt.Chart(alt.Data(values=rows), width=322, height=260)
     x = alt.X("data:N", sort=data, title=None, axis=alt.Axis(labelAngle=-30 if len(data) > 3 else 0))
     offset = alt.XOffset("model:N", sort=models)
     y = alt.Y("value:Q", title=None, scale=scale, axis=axis)
@@ -98,7 +101,9 @@ def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
     layers = [
         base.mark_rule(**CHANCE).encode(y=alt.YDatum(0, title=None, scale=scale, axis=axis)),
         base.transform_filter("datum.chance != null")
-        .mark_tick(color=LIGHT["chance"], thickness=2, orient="horizontal", width={"band": 0.9})
+        .mark_tick(
+            color=LIGHT["chance"], thickness=2, orient="horizontal", opacity=1, width={"band": 0.9}
+        )
         .encode(x=x, y=alt.Y("chance:Q", title=None), tooltip=["data:N", "chance:Q"]),
         base.transform_filter("!datum.published")
         .mark_line(strokeWidth=1, opacity=0.4)
@@ -114,7 +119,10 @@ def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
         ),
     ]
     plain = not isinstance(expression, Adjusted)
-    return alt.layer(*(layers[1:] if plain else layers), title=f"{metric} {arrow(expression)}")
+    # a label at the top of an axis lifts the title; something unseen lifts that of every panel alike
+    unseen = alt.Chart(alt.Data(values=[{}])).mark_rule(opacity=0)
+    lift = unseen.encode(x=alt.value(0), y=alt.value(-9), y2=alt.value(0))
+    return alt.layer(lift, *layers[plain:], title=f"{metric} {arrow(expression)}")
 
 
 def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
@@ -123,11 +131,19 @@ def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
     A row has `data`, `model` (empty: chance), `rank` and `share`.
     """
     alt = altair()
-    rows = list(rows)
+    rows = drawable(rows)
     models = [model for model in distinct(rows, "model") if model]
+    legend = alt.Legend(columns=8, symbolSize=400)
+    looks = {"color": of_models(models, legend)[0]}
+    if len(models) > len(HUES):  # lines have no shapes to tell models of one hue apart
+        strokes = [STROKES[i // len(HUES) % len(STROKES)] for i in range(len(models))]
+        scale = alt.Scale(domain=models, range=strokes)
+        looks["strokeDash"] = alt.StrokeDash(
+            "model:N", sort=models, scale=scale, title=None, legend=legend
+        )
 
     def one(data: str) -> Part:
-        base = alt.Chart(alt.Data(values=[r for r in rows if r["data"] == data]), width=400, height=240)
+        base = alt.Chart(alt.Data(values=[r for r in rows if r["data"] == data]), width=475, height=260)
         x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank", axis=powers())
         y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), title="share of targets within that rank")
         y.axis = alt.Axis(format=".0%", tickCount=5)
@@ -137,11 +153,13 @@ def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
             .encode(x=x, y=y),
             base.transform_filter("datum.model != ''")
             .mark_line(strokeWidth=2)
-            .encode(x=x, y=y, color=of_models(models)[0]),
+            .encode(x=x, y=y, **looks),
             title=data,
         )
 
-    return finish(alt.concat(*map(one, distinct(rows, "data")), columns=columns), "Dashed: chance.")
+    return finish(
+        alt.concat(*map(one, distinct(rows, "data")), columns=columns), "Short dashes: chance."
+    )
 
 
 def relations(rows: Iterable[Row], metric: str, columns: int = 2) -> Chart:
@@ -150,21 +168,25 @@ def relations(rows: Iterable[Row], metric: str, columns: int = 2) -> Chart:
     A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order.
     """
     alt = altair()
-    rows = list(rows)
+    rows = drawable(rows)
     models = distinct(rows, "model")
     colour, shape = of_models(models)
 
     def one(data: str) -> Part:
         mine = [row for row in rows if row["data"] == data]
-        base = alt.Chart(alt.Data(values=mine), width=330, height=alt.Step(20))
-        names = alt.Axis(labelLimit=190, ticks=False, grid=True)
+        # models stand a little below each other, so that equal ones do not hide each other
+        step = {"step": max(24, 4 * len(models)), "for": "position"}
+        base = alt.Chart(alt.Data(values=mine), width=405, height=step)
+        names = alt.Axis(labelLimit=150, ticks=False, grid=True)
         y = alt.Y("relation:N", sort=distinct(mine, "relation"), title=None, axis=names)
+        y.scale = alt.Scale(paddingInner=0.4, paddingOuter=0.2)
         x = alt.X("value:Q", title=f"{metric} {arrow(parse(metric))}", scale=alt.Scale(padding=8))
         x.axis = alt.Axis(tickCount=6, format="~g")
         return alt.layer(
             base.mark_rule(**CHANCE).encode(x=alt.datum(0)),
             base.mark_point(filled=True, size=45, opacity=0.9).encode(
                 y=y,
+                yOffset=alt.YOffset("model:N", sort=distinct(mine, "model")),
                 x=x,
                 color=colour,
                 shape=shape,
@@ -183,12 +205,12 @@ def calibration(rows: Iterable[Row], columns: int = 3) -> Chart:
     A row has `data`, `metric`, `z` and `ratio` (exact probability over the normal law's).
     """
     alt = altair()
-    rows = list(rows)
+    rows = drawable(rows)
     data = distinct(rows, "data")
 
     def one(metric: str) -> Part:
         base = alt.Chart(
-            alt.Data(values=[r for r in rows if r["metric"] == metric]), width=240, height=200
+            alt.Data(values=[r for r in rows if r["metric"] == metric]), width=295, height=220
         )
         x = alt.X("z:Q", title="z", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(padding=8))
         y = alt.Y("ratio:Q", title="exact / normal", scale=alt.Scale(type="log"), axis=powers())
@@ -221,7 +243,7 @@ def svg(chart: Chart, theme: Theme = "light") -> str:
     drawing = str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
     for name, (light, dark) in COLOURS.items():
         colour = {"light": light, "dark": dark, "page": f"var(--{name})"}[theme]
-        drawing = drawing.replace(light, colour)
+        drawing = drawing.replace(f'"{light}"', f'"{colour}"')  # the attribute, not a name that says it
     return drawing
 
 
@@ -279,22 +301,24 @@ def finish(chart: Part, note: str = "") -> Chart:
         "axisX": {"grid": False},
         "legend": text
         | {"orient": "top", "symbolOpacity": 1, "symbolStrokeWidth": 2, "labelLimit": 240},
-        "title": {"color": ink, "fontSize": 14, "anchor": "start"},
+        "title": {"color": ink, "fontSize": 14, "anchor": "start", "frame": "group", "limit": 420},
         "view": {"stroke": None},
     }
     if note:
         quiet = {"fontSize": 12, "fontWeight": "normal", "color": muted, "offset": 12}
         chart = chart.properties(title={"text": note, **quiet})
-    shared = chart.resolve_scale(color="shared", shape="shared", xOffset="independent", x="independent")
+    alike = dict.fromkeys(("color", "shape", "strokeDash"), "shared")
+    apart = dict.fromkeys(("x", "xOffset", "yOffset"), "independent")
+    shared = chart.resolve_scale(**alike, **apart)
     return shared.configure(**config)  # type: ignore[no-any-return]
 
 
-def of_models(models: Sequence[str]) -> tuple[Part, Part]:
+def of_models(models: Sequence[str], legend: Part = None) -> tuple[Part, Part]:
     """Give every model its colour and its shape, told by one legend."""
     alt = altair()
     colours = alt.Scale(domain=list(models), range=cycle(HUES, len(models)))
     shapes = alt.Scale(domain=list(models), range=cycle(SHAPES, len(models)))
-    legend = alt.Legend(columns=8)
+    legend = legend or alt.Legend(columns=8)
     return (
         alt.Color("model:N", sort=list(models), scale=colours, title=None, legend=legend),
         alt.Shape("model:N", sort=list(models), scale=shapes, title=None, legend=legend),
@@ -324,6 +348,18 @@ def decades(values: Sequence[float]) -> list[float]:
     down = [-power for power in reversed(up_to(-min(values)))]
     ticks = [*down, 0.0, *up_to(max(values))]
     return ticks[:: ceil(len(ticks) / 12)]
+
+
+def drawable(rows: Iterable[Row]) -> list[Row]:
+    r"""Put a sign for every character that SVG cannot hold: the drawing library would end the process.
+
+    >>> drawable([{"model": "a\x01b", "value": 0.5}]) == [{"model": "a\ufffdb", "value": 0.5}]
+    True
+    """
+    return [
+        {k: UNDRAWABLE.sub("\ufffd", v) if isinstance(v, str) else v for k, v in row.items()}
+        for row in rows
+    ]
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:

@@ -45,12 +45,12 @@ class Source:
     @property
     def data(self) -> str:
         """The name of the data set."""
-        return self.ranks.protocol.get("data") or UNNAMED
+        return _line(self.ranks.protocol.get("data", "")) or UNNAMED
 
     @property
     def model(self) -> str:
         """The name of the model."""
-        return self.ranks.protocol.get("model") or self.fallback
+        return _line(self.ranks.protocol.get("model", "")) or self.fallback
 
     @property
     def asked(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Contest:
         Rows that stand side by side can be compared as such, and triples are numbered once, not once
         for every model and pair.
         """
-        units = {} if self.unit == "target" else {self.unit: self.first.units(self.unit)}
+        units = {} if self.unit == "target" else {self.unit: self.units}
         found = {model: ranks[:] for model, ranks in self.models.items()}
         for ranks in found.values():
             ranks.protocol, ranks.keys = self.protocol, units
@@ -107,6 +107,18 @@ class Contest:
     def unit(self) -> str:
         """What varies as one: the triple, asked for from both sides, where triples are named."""
         return "triple" if set(TRIPLE) <= self.first.keys.keys() else "target"
+
+    @cached_property
+    def units(self) -> Ints:
+        """The number of the unit that each target belongs to."""
+        return np.arange(len(self)) if self.unit == "target" else self.first.units(self.unit)
+
+    @property
+    def testable(self) -> bool:
+        """Whether models can be told apart: several of them, by several units that weigh something."""
+        weight = self.first.weight
+        units = self.units if weight is None else self.units[weight > 0]
+        return len(self.models) > 1 and len(units) > 0 and bool((units != units[0]).any())
 
     def split(self, key: str) -> Iterator[tuple[str, Ints]]:
         """Give each value of a key and its rows, in sorted order."""
@@ -149,8 +161,9 @@ def read(path: Path) -> list[Source]:
         raise InputError(f"{path} is no report of evenrank", got="a page without ranks")
     try:
         kept = [source for contest in json.loads(found[1]) for source in _unpack(contest, str(path))]
-    except (ValueError, KeyError, TypeError, PolarsError) as error:
-        raise InputError(f"{path} is damaged", got=str(error).splitlines()[0]) from None
+    except (ValueError, KeyError, TypeError, AttributeError, PolarsError) as error:
+        what = str(error).partition("\n")[0]
+        raise InputError(f"{path} is damaged", got=what or type(error).__name__) from None
     if not kept:
         raise InputError(f"{path} keeps no ranks", do="make it again from files, without --no-ranks")
     return kept
@@ -190,6 +203,11 @@ def _stratified(contest: Contest, graph: Graph) -> Contest:
     for ranks in models.values():
         ranks.keys = keys
     return Contest(contest.data, models)
+
+
+def _line(name: str) -> str:
+    """Put a name on one line, as tables and sentences need it."""
+    return " ".join(name.split())
 
 
 def _names(asked: list[tuple[str, dict[str, str]]]) -> list[str]:
@@ -285,4 +303,4 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
             keys=keys,
             protocol=model["protocol"],
         )
-        yield Source(f"{model['model']} in {where}", ranks, model["model"])
+        yield Source(f"{model['model']} in {where}", ranks, str(model["model"]))

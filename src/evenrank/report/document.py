@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenrank.adjusted import Adjusted, Expression
+from evenrank.compare import signed
 from evenrank.data import Graph
 from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, arrow, cell, facts
@@ -24,7 +25,7 @@ from evenrank.ranks import Ranks
 from evenrank.report import charts, page
 from evenrank.report.contest import Source, gather, read, told
 from evenrank.report.findings import LEVEL, Findings, Group, best
-from evenrank.report.pieces import between, signed
+from evenrank.report.pieces import between
 from evenrank.report.words import probability, summary, title
 from evenrank.table import Shown, Table
 
@@ -153,7 +154,7 @@ class Report(Shown):
         rows = [
             [
                 *(data, pair.first, pair.second, signed(pair.difference)),
-                f"[{signed(pair.low)}, {signed(pair.high)}]",
+                "–" if np.isnan(pair.low) else f"[{signed(pair.low)}, {signed(pair.high)}]",
                 f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}",
                 *(probability(pair.p_corrected), pair.better(LEVEL) or "–"),
             ]
@@ -201,7 +202,6 @@ class Report(Shown):
                     for model, interval in zip(contest.models, group.intervals, strict=True)
                 }
                 for end in ("low", "high")
-                if group.intervals
             }
             for contest in self.contests
             for key, groups in self.findings.groups[contest.data].items()
@@ -262,8 +262,9 @@ class Report(Shown):
         """Write the page, or the tables, by the name's ending: whole, or not at all."""
         path = Path(path)
         form = check_ending(path)
-        text = self.html(keep=keep) if form == "html" else f"{getattr(self, form)()}\n"
         with replacing(path) as file:
+            file.touch()  # what cannot be written should show before the work, not after it
+            text = self.html(keep=keep) if form == "html" else f"{getattr(self, form)()}\n"
             file.write_text(text, encoding="utf-8")
         return path
 
@@ -282,6 +283,7 @@ class Report(Shown):
 
     def html(self, *, keep: bool = True) -> str:
         """Write the page: one file that needs nothing else."""
+        charts.altair()  # if it is missing, that should show before the work
         return page.write(self, keep=keep)
 
 
@@ -292,6 +294,8 @@ def check_ending(path: Path) -> str:
         raise InputError(
             f"cannot write {path}", got="a folder", do=f"name a file, e.g. {path}/report.html"
         )
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}", got=f"no folder {path.parent}", do="make it first")
     if form is None:
         raise InputError("a report is written by its ending", got=path.name, allowed=", ".join(FORMS))
     return form
@@ -301,7 +305,7 @@ def _sources(given: Given) -> list[Source]:
     """Read what was given; ranks that are no file must say who ranked."""
     if not isinstance(given, Ranks):
         return read(Path(given))
-    if "model" not in given.protocol:
+    if not given.protocol.get("model", "").strip():
         raise InputError(
             "ranks without a name for their model",
             got=f"{given!r}",

@@ -7,16 +7,18 @@ is worked out once, whatever the number of models.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan, nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenrank.adjusted import Adjusted, Expression
+from evenrank import columns
+from evenrank.adjusted import Adjusted, Affine, Expression
 from evenrank.compare import Comparison, Interval, Intervals, compare, intervals
+from evenrank.compare._sample import ROUNDING, Sample, Terms
 from evenrank.data.strata import AVERAGES
 from evenrank.errors import DegenerateError, InputError, NoLawError
 from evenrank.evaluation import Evaluation, bare, evaluate
@@ -39,13 +41,24 @@ CALIBRATED = ("mrr", "hits@10", "mr")
 
 @dataclass(frozen=True)
 class Group:
-    """Some targets of a contest: how many, what chance gets on them, and the index of every model."""
+    """Some targets of a contest: how many, what chance gets on them, and every model's index."""
 
     value: str
     count: int
     chance: float
-    index: tuple[float, ...]
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[Interval, ...]
+
+    @property
+    def index(self) -> tuple[float, ...]:
+        """The index of every model."""
+        return tuple(interval.value for interval in self.intervals)
+
+
+class Spread(NamedTuple):
+    """How many independent units a group has, and the standard error of every model on them."""
+
+    units: int
+    errors: list[float]
 
 
 class Findings:
@@ -153,27 +166,37 @@ class Findings:
 
     @property
     def notes(self) -> list[str]:
-        """Say where there is no interval, and why."""
+        """Say where there is no interval, or no test, and why."""
         said = [(data, note) for data, made in self._intervals.items() for note in made.notes]
+        said += [
+            (contest.data, f"– no tests: one {contest.unit} alone cannot tell models apart")
+            for contest in self.contests
+            if len(contest.models) > 1 and not contest.testable
+        ]
         return [note if len(self.contests) == 1 else f"{note} ({data})" for data, note in said]
+
+    @property
+    def _averaged(self) -> Metric | None:
+        """The leading metric, if it is a mean of a term per target; a median and a maximum are not."""
+        return self.lead if isinstance(self.lead, Metric) and abs(self.lead.p) < inf else None
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
         """The paired tests of the leading metric, for each data set with several models."""
-        if not isinstance(self.lead, Metric):  # a median has no term per target to flip
+        if self._averaged is None:
             return {}
         with threadpool_limits(1, "blas"):
             return {
                 contest.data: compare(
                     contest.alike,
-                    metrics=self.lead,
+                    metrics=self._averaged,
                     level=LEVEL,
                     by=contest.unit,
                     on="row",
                     ties=self.ties,
                 )
                 for contest in self.contests
-                if len(contest.models) > 1
+                if contest.testable
             }
 
     @property
@@ -200,34 +223,53 @@ class Findings:
         }
 
     def by(self, contest: Contest, key: str) -> list[Group]:
-        """Break a contest down by a key; each group has its own chance level, and few have intervals."""
-        groups = [(value, rows) for value, rows in contest.split(key)]
-        found = []
-        for value, rows in groups:
-            group = self._group(contest, value, rows)
-            if group is not None and len(groups) <= MOST_KINDS:
-                group = replace(group, intervals=self._bounds(contest, rows))
-            found += [group] if group is not None else []
-        return found
+        """Break a contest down by a key; each group has its own chance level and intervals."""
+        groups = list(contest.split(key))
+        spreads = self._spreads(contest, groups)
+        found = (self._group(contest, *group, spreads[i]) for i, group in enumerate(groups))
+        return [group for group in found if group is not None]
 
-    def _bounds(self, contest: Contest, rows: Ints) -> tuple[Interval, ...]:
-        part = {model: ranks[rows] for model, ranks in contest.alike.items()}
-        index = Adjusted("index", self.lead)
-        with threadpool_limits(1, "blas"):
-            made = intervals(part, index, level=LEVEL, by=contest.unit, ties=self.ties)
-        return tuple(made[index])
-
-    def _group(self, contest: Contest, value: str, rows: Ints) -> Group | None:
+    def _group(self, contest: Contest, value: str, rows: Ints, spread: Spread) -> Group | None:
         tallies = contest.tallies(rows)
         if not tallies[0].count:  # all of weight zero
             return None
-        null = Null(self.lead, tallies[0].sizes)
+        null, index = Null(self.lead, tallies[0].sizes), Adjusted("index", self.lead)
         try:
-            line = Adjusted("index", self.lead).map(null)
-            values = tuple(line(self.lead(tally, self.ties)) for tally in tallies)
+            line = index.map(null)
+            raw = [self.lead(tally, self.ties) for tally in tallies]
         except (DegenerateError, NoLawError):
-            values = (nan,) * len(tallies)
-        return Group(value, tallies[0].count, _mean(null), values)
+            line, raw = Affine(nan, nan), [nan] * len(tallies)
+        assert isinstance(line, Affine)
+        return Group(
+            value,
+            tallies[0].count,
+            _mean(null),
+            tuple(
+                _interval(line(x), abs(line.scale) * error, spread.units, index.range[1])
+                for x, error in zip(raw, spread.errors, strict=True)
+            ),
+        )
+
+    def _spreads(self, contest: Contest, groups: Sequence[tuple[str, Ints]]) -> list[Spread]:
+        """Give the standard errors of the leading metric in all groups at once; NaN without any.
+
+        This is the delta method of `evenrank.compare`; a thousand relations, asked one by one, would
+        take longer than all the rest of a report.
+        """
+        of = np.empty(len(contest), dtype=np.int64)
+        for i, (_, rows) in enumerate(groups):
+            of[rows] = i
+        weight = contest.first.weight
+        weighs = np.ones(len(of), dtype=bool) if weight is None else weight > 0
+        of, mass = of[weighs], np.ones(weighs.sum()) if weight is None else weight[weighs]
+        part, (owner, _) = columns.encode([of, contest.units[weighs]])
+        units = np.bincount(owner, minlength=len(groups))
+        errors = np.full((len(groups), len(contest.models)), nan)
+        if self._averaged is not None:
+            for column, ranks in enumerate(contest.models.values()):
+                terms = Sample(ranks[weighs], self.ties).terms(self._averaged)
+                errors[:, column] = _errors(terms, mass, of, part, owner, units)
+        return [Spread(int(n), row) for n, row in zip(units, errors.tolist(), strict=True)]
 
     def _kinds(self, contest: Contest) -> list[str]:
         """Give the keys that put targets into a few kinds: side, cardinality and the like."""
@@ -284,7 +326,7 @@ class Findings:
         return [row for contest in self.contests for row in self._calibration(contest)]
 
     def _calibration(self, contest: Contest) -> Iterator[dict[str, Any]]:
-        from scipy.stats import norm
+        from scipy.special import ndtr
 
         for name in dict.fromkeys([str(self.lead), *CALIBRATED]):
             metric = bare(parse(name))
@@ -300,9 +342,35 @@ class Findings:
                     exact = float(null.sf(mean + z / slope))
                 except NoLawError:
                     break
-                normal = float(norm.sf(z))
+                normal = float(ndtr(-z))
                 row = {"data": contest.data, "metric": name, "z": z}
                 yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
+
+
+def _errors(terms: Terms, mass: Floats, of: Ints, part: Ints, owner: Ints, units: Ints) -> Floats:
+    """Give the standard error of a metric in every group.
+
+    `of` is the group of each target, `part` its unit within the group, `owner` the group of each unit.
+    """
+    n = len(units)
+    with np.errstate(divide="ignore", invalid="ignore"):  # groups that weigh nothing, infinite terms
+        total = np.bincount(of, mass, n)
+        mean = np.bincount(of, mass * terms.x, n) / total
+        pull = np.bincount(part, mass * (terms.x - mean[of])) / total[owner]
+        error = np.sqrt(np.bincount(owner, pull**2, n) * units / (units - 1))
+        spread = (units > 1) & (error > ROUNDING * np.abs(mean))
+        slope = np.abs([terms.slope(m) for m in mean.tolist()])
+        return np.where(spread, error * slope, nan)
+
+
+def _interval(value: float, error: float, units: int, most: float) -> Interval:
+    """Give the symmetric interval of a value with this standard error, cut off at the most it can be."""
+    from scipy.special import stdtrit
+
+    if isnan(error) or isnan(value):
+        return Interval(value, nan, nan, nan, units)
+    reach = float(stdtrit(units - 1, 0.5 + LEVEL / 2)) * error
+    return Interval(value, value - reach, min(value + reach, most), error, units)
 
 
 def _mean(null: Null) -> float:

@@ -10,6 +10,7 @@ from math import isnan, nan
 from typing import TYPE_CHECKING
 
 import evenrank
+from evenrank.compare import Pair, signed
 from evenrank.evaluation import bare, cell, facts
 from evenrank.evaluation import title as heading
 from evenrank.report.contest import Contest, pack
@@ -22,7 +23,6 @@ from evenrank.report.pieces import (
     drawing,
     embedded,
     listed,
-    signed,
     table,
 )
 from evenrank.report.words import join, probability
@@ -152,7 +152,7 @@ def _tests(report: Report) -> list[str]:
             Cell(data),
             Cell(pair.first),
             Cell(pair.second),
-            Cell(signed(pair.difference), pair.difference, f"{signed(pair.low)} to {signed(pair.high)}"),
+            Cell(signed(pair.difference), pair.difference, _reach(pair)),
             *(Cell(f"{n:,}", n) for n in (pair.wins, pair.ties, pair.losses)),
             Cell(probability(pair.p_corrected), pair.p_corrected),
             Cell(pair.better(LEVEL) or "not shown"),
@@ -169,10 +169,15 @@ def _tests(report: Report) -> list[str]:
     ]
 
 
+def _reach(pair: Pair) -> str:
+    """Write the interval of a difference; nothing, where there is none."""
+    return "" if isnan(pair.low) else f"{signed(pair.low)} to {signed(pair.high)}"
+
+
 def _curves(report: Report) -> list[str]:
     caption = (
-        "Share of targets whose rank is at most the one on the axis, for each model; dashed is what "
-        "chance gets with the same candidates. The higher, the better; ties count in part."
+        "Share of targets whose rank is at most the one on the axis, for each model; short dashes are "
+        "what chance gets with the same candidates. The higher, the better; ties count in part."
     )
     return [card(drawing("curves", report.figures["ranks"], caption))]
 
@@ -206,7 +211,7 @@ def _groups(report: Report, key: str) -> str:
         for group in report.findings.groups[contest.data].get(key, ()):
             found = dict(zip(contest.models, group.index, strict=True))
             values = [found.get(model, nan) for model in models]
-            ends = dict(zip(contest.models, map(between, group.intervals), strict=False))
+            ends = dict(zip(contest.models, map(between, group.intervals), strict=True))
             below = [ends.get(model, "") for model in models]
             tops = best(values, increasing=True) if len(found) > 1 else set()
             rows.append(
@@ -216,7 +221,10 @@ def _groups(report: Report, key: str) -> str:
                     *(Cell(figure(v), v, below[i], i in tops) for i, v in enumerate(values)),
                 ]
             )
-    caption = f"index({report.findings.lead}) by {key}; each group has its own chance level."
+    caption = (
+        f"index({report.findings.lead}) by {key}, with {LEVEL:.0%} intervals; each group has its own "
+        "chance level."
+    )
     return table(f"by-{slug(key)}-table", caption, columns, rows)
 
 

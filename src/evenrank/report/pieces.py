@@ -100,11 +100,6 @@ def between(interval: Interval) -> str:
     return f"{low} to {high}" if interval.low < 0 else f"{low}–{high}"
 
 
-def signed(x: float) -> str:
-    """Write a difference with its sign."""
-    return f"+{figure(x)}" if x > 0 else figure(x)
-
-
 def _whole(found: re.Match[str]) -> str:
     return found[0].replace(" ", "\u00a0")
 

@@ -78,24 +78,22 @@ def _beats(top: str, compared: Comparison | None) -> Iterator[str]:
 
 
 def _near_chance(findings: Findings, contest: Contest, top: str, index: float) -> Iterator[str]:
-    """Say where nobody is far from chance, and which models chance would often enough do as well as."""
+    """Say where nobody is far above chance, and which models chance would often enough do as well as."""
     if isnan(index):
         if not isnan(findings.value("chance", contest.data, top)):
             yield "Chance always gets the best value there, so nothing is above it."
         return
     if index < FAR:
         alone = len(contest.models) == 1
-        yield f"{'That is not' if alone else 'Nobody is'} far from chance, where the index is 0."
+        above = "above" if index <= 0 else "far above"
+        yield f"{'That is not' if alone else 'Nobody is'} {above} chance, where the index is 0."
     chances = {model: findings.surprise(contest, model) for model in contest.models}
     lucky = {model: p for model, p in chances.items() if p > DOUBT}
     if lucky:
-        worst = max(lucky.values())
-        many = "do" if len(lucky) > 1 else "does"
+        ends = dict.fromkeys(probability(end(lucky.values())) for end in (min, max))
         yield (
-            f"{join([*lucky])} {many} no better there than chance may: it gets that far with "
-            f"probability {figure(min(lucky.values()))}"
-            + (f" to {figure(worst)}" * (len(lucky) > 1))
-            + "."
+            f"{join([*lucky])} {'do' if len(lucky) > 1 else 'does'} no better there than chance may: it "
+            f"gets that far with probability {' to '.join(ends)}."
         )
 
 
@@ -106,26 +104,28 @@ def _across(findings: Findings) -> Iterator[str]:
         return
     labels = [(contest.data, model) for contest in contests for model in contest.models]
 
-    def first(form: str, increasing: bool | None) -> tuple[str, str] | None:
-        places = best([findings.value(form, *label) for label in labels], increasing=increasing)
-        return labels[min(places)] if places else None
+    def first(form: str, increasing: bool | None) -> list[tuple[str, str]]:
+        values = [findings.value(form, *label) for label in labels]
+        return [labels[i] for i in sorted(best(values, increasing=increasing))]
 
     raw, index = first("", findings.lead.increasing), first("index", True)
-    if raw is None or index is None:
+    if not raw or not index:
         return
 
-    def told(form: str, label: tuple[str, str]) -> str:
-        return f"{label[1]} on {label[0]} ({figure(findings.value(form, *label))})"
+    def told(form: str, found: list[tuple[str, str]]) -> str:
+        value = figure(findings.value(form, *found[0]))
+        return f"{join([f'{model} on {data}' for data, model in found])} ({value})"
 
+    has = "has" if len(raw) == 1 else "have"
     if raw == index:
         yield (
-            f"Across data sets, {told('', raw)} has the best {lead}, and with chance taken into account "
-            f"the best index too ({figure(findings.value('index', *index))})."
+            f"Across data sets, {told('', raw)} {has} the best {lead}, and with chance taken into "
+            f"account the best index too ({figure(findings.value('index', *index[0]))})."
         )
     else:
         yield (
-            f"Across data sets, {told('', raw)} has the best {lead}; with chance taken into account it "
-            f"is {told('index', index)}, by index."
+            f"Across data sets, {told('', raw)} {has} the best {lead}; with chance taken into account "
+            f"it is {told('index', index)}, by index."
         )
 
 

@@ -1,0 +1,67 @@
+"""The shell: `evenrank rank`, metrics, compare, report, null, adjust, baseline, explore, ...
+
+Results go to stdout, as a table or as JSON, CSV, Markdown or LaTeX. Bad input is one line on stderr and
+exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+import evenrank
+from evenrank.cli import _chance, _data, _evaluate, _rank  # noqa: F401  # they add their commands to app
+from evenrank.cli._shell import app
+from evenrank.errors import EvenrankError
+
+# as they are mostly used, and not as the modules are called
+ORDER = ["rank", "metrics", "compare", "report", "null", "adjust", "baseline", "explore", "demo"]
+app.registered_commands.sort(key=lambda command: ORDER.index(str(command.name)))
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"evenrank {evenrank.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the shell command; bad input is one line on stderr and exit code 2."""
+    warnings.showwarning = _note  # one line, like everything else here
+    try:
+        code = app(standalone_mode=False)
+    except EvenrankError as error:
+        _fail(str(error))
+    except typer.TyperException as error:
+        _fail(error.format_message().rstrip("."))
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.strerror or error}; got {error.filename or 'a full disk or closed output'}")
+    if code == 130:  # Ctrl-C, which typer turns into an exit code
+        typer.echo("evenrank: stopped; nothing was written", err=True)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _note(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"note: {message}", err=True)
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"evenrank: {message}", err=True)
+    sys.exit(2)

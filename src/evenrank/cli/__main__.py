@@ -1,0 +1,5 @@
+"""Run as `python -m evenrank.cli`."""
+
+from evenrank.cli import main
+
+main()

@@ -1,0 +1,320 @@
+"""From ranks to numbers: `evenrank metrics`, `compare`, `report`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from math import isnan
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenrank.adjusted import Adjusted, Expression
+from evenrank.cli._shell import (
+    AsCsv,
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    Average,
+    By,
+    CandidatesOption,
+    Level,
+    Metrics,
+    Samples,
+    Seed,
+    TiesOption,
+    Unit,
+    app,
+    busy,
+    chosen_form,
+    file_names,
+    print_table,
+    show,
+)
+from evenrank.compare import Correction, Method, Test, compare, intervals
+from evenrank.data import load
+from evenrank.data.strata import AVERAGES, STRATA, averages, one_count, strata
+from evenrank.errors import InputError
+from evenrank.evaluation import Evaluation, evaluate, shared
+from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, parse
+from evenrank.metric import Ties
+from evenrank.ranks import Ranks
+from evenrank.report import Report
+from evenrank.report.document import check_ending
+from evenrank.table import Table
+from evenrank.tally import Tally
+
+
+@app.command("metrics")
+def metrics(
+    ranks: Annotated[
+        list[Path] | None, typer.Argument(help="Files of ranks (.parquet, .csv, .tsv).")
+    ] = None,
+    metric: Metrics = None,
+    by: By = None,
+    ties: TiesOption = "expected",
+    average: Average = "micro",
+    every_average: Annotated[
+        bool,
+        typer.Option("--averages", help="Over targets, queries and relations, side by side."),
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help=f"The graph that was ranked, to split by {', '.join(STRATA)}."),
+    ] = None,
+    interval: Annotated[
+        Method | None, typer.Option(help="Give intervals too: by the delta method or the bootstrap.")
+    ] = None,
+    level: Level = 0.95,
+    unit: Unit = None,
+    samples: Samples = 10_000,
+    seed: Seed = 0,
+    candidates: CandidatesOption = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List every metric and stop.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Evaluate ranks: every metric, its chance level, and what is left above chance."""
+    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    if list_all:
+        _list_metrics(form)
+        return
+    if not ranks:
+        raise InputError("no file of ranks given", do="evenrank metrics FILE..., or evenrank demo")
+    wanted: list[str | Expression] = [*(metric or ())]
+    if every_average and average != "micro":
+        raise InputError("--averages shows all of them", got=f"--average {average} as well")
+    if interval is None and (level, unit, samples, seed) != (0.95, None, 10_000, 0):
+        what = "--level, --unit, --samples and --seed are of intervals"
+        raise InputError(what, do="ask for these with --interval")
+    keys = tuple(by.split(",")) if by else ()
+    loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
+    loaded = _stratified(loaded, (*keys, *average.split(",")), data)
+    if interval is not None:
+        if every_average:
+            raise InputError("intervals are of one average", got="--averages", do="use --average")
+        split = [one.by(*keys) if keys else one for one in loaded]
+        given = dict(zip(file_names(ranks), split, strict=True)) if len(split) > 1 else split[0]
+        made = intervals(
+            given,
+            *wanted,
+            level=level,
+            method=interval,
+            by=unit,
+            samples=samples,
+            seed=seed,
+            ties=ties,
+            average=average,
+        )
+        show(made, form)
+    elif len(loaded) > 1:
+        shown = AVERAGES if every_average else (average,)
+        show(_several(ranks, loaded, wanted, keys, ties, shown), form)
+    elif every_average:
+        show(averages(loaded[0], *wanted, by=keys, ties=ties), form)
+    else:
+        source = loaded[0].by(*keys) if keys else loaded[0]
+        show(source.evaluate(*wanted, ties=ties, average=average), form)
+
+
+def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> list[Ranks]:
+    """Add the strata that are asked for and not there yet."""
+    needed = [name for name in STRATA if name in keys and any(name not in r.keys for r in loaded)]
+    if data is None:
+        if needed:
+            raise InputError(
+                f"{needed[0]} is told from the training triples",
+                do="name the graph that was ranked: --data NAME_OR_FOLDER",
+            )
+        return loaded
+    if not needed:
+        raise InputError("--data is there to split by a stratum", allowed=f"--by {', '.join(STRATA)}")
+    graph = load(data)
+    return [strata(ranks, graph, *needed) for ranks in loaded]
+
+
+def _several(
+    paths: list[Path],
+    loaded: list[Ranks],
+    wanted: list[str | Expression],
+    keys: tuple[str, ...],
+    ties: Ties,
+    shown: Sequence[str],
+) -> Evaluation:
+    """One row per file (and group, and average); the protocol is what all of them agree on."""
+    several = len(shown) > 1
+    tallies: list[Tally] = []
+    labels: list[tuple[str, ...]] = []
+    for name, ranks in zip(file_names(paths), loaded, strict=True):
+        for label, part in ranks.by(*keys) if keys else [((), ranks)]:
+            tallies += [part.tally(average) for average in shown]
+            labels += [(name, *label, average)[: None if several else -1] for average in shown]
+    protocol = shared([ranks.protocol for ranks in loaded])
+    made = evaluate(
+        tallies,
+        wanted,
+        ties=ties,
+        labels=labels,
+        label_names=("ranks", *keys, "average")[: None if several else -1],
+        protocol=protocol if several else {**protocol, "average": shown[0]},
+    )
+    return one_count(made, sum(map(len, loaded))) if several else made
+
+
+@app.command("compare")
+def compare_command(
+    ranks: Annotated[list[Path], typer.Argument(help="Files of ranks, one per model.")],
+    metric: Metrics = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare all with this model (a file's name without ending).")
+    ] = None,
+    test: Annotated[Test, typer.Option(help="The paired test.")] = "permutation",
+    correction: Annotated[Correction, typer.Option(help="How p is corrected for many tests.")] = "holm",
+    level: Level = 0.95,
+    unit: Unit = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Key columns that tell targets apart; or row, where row i is the same in each."
+        ),
+    ] = None,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Compare models that were ranked in different ways.")
+    ] = False,
+    samples: Samples = 10_000,
+    seed: Seed = 0,
+    ties: TiesOption = "expected",
+    average: Average = "micro",
+    candidates: CandidatesOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Compare models on the same targets: differences, intervals around them, paired tests."""
+    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    if len({path.resolve() for path in ranks}) < len(ranks):
+        raise InputError("one model twice", got=" ".join(map(str, ranks)), do="give each file once")
+    models = [Ranks.load(path, candidates=candidates) for path in ranks]
+    result = compare(
+        dict(zip(file_names(ranks), models, strict=True)),
+        metrics=metric or ["mrr"],
+        baseline=baseline,
+        test=test,
+        correction=correction,
+        level=level,
+        by=unit,
+        on=on,
+        mixed=mixed,
+        samples=samples,
+        seed=seed,
+        ties=ties,
+        average=average,
+    )
+    show(result, form)
+
+
+def _list_metrics(form: str) -> None:
+    examples = "hits@10 mean(2) quantile(0.9) chance(mrr) phi(mrr) index(hits@10) z(hits@10)"
+    everything = [*NAMES.values(), *map(parse, examples.split()), *ALIASES.values()]
+    shown = sorted(dict.fromkeys(everything), key=lambda e: isinstance(e, Adjusted))
+    header = ["metric", "formula", "better", "range", "optimum", "reference"]
+    rows = [_describe(expression) for expression in shown]
+    aliases = {str(expression): _aliases(expression) for expression in shown}
+    if form == "json":
+        entries = [dict(zip(header, r, strict=True)) | {"aliases": aliases[r[0]]} for r in rows]
+        typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    if form == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([[*header, "aliases"], *([*r, " ".join(aliases[r[0]])] for r in rows)])
+        typer.echo(text.getvalue().rstrip())
+        return
+    notes = [
+        "hits@k for any k >= 1; mean(p) for any p, also of a transform: mean(2, ndcg); 1/... inverts.",
+        "chance, ratio, index, z and phi adjust any metric that has a direction.",
+        "",
+        "Aliases:",
+        *(f"  {name}: {', '.join(names)}" for name, names in aliases.items() if names),
+    ]
+    table = Table(header, rows, notes, labels=len(header))
+    print_table(table) if form == "text" else typer.echo(getattr(table, form)())
+
+
+def _aliases(expression: Expression) -> list[str]:
+    forms = {"hits@10": None, "index(hits@10)": "index", "z(hits@10)": "z"}
+    names = [alias for alias, target in ALIASES.items() if target == expression]
+    if str(expression) in forms:
+        names += [f"{k}@10" for k, form in HITS_NAMES.items() if form == forms[str(expression)]]
+    return [name for name in names if name != str(expression)]
+
+
+def _describe(expression: Expression) -> list[str]:
+    low, high = expression.range
+    best = expression.best
+    direction = {True: "larger", False: "smaller", None: "neither"}[expression.increasing]
+    return [
+        str(expression),
+        expression.formula,
+        direction,
+        f"{low:g} to {high:g}",
+        "by size" if best is None else "none" if isnan(best) else f"{best:g}",
+        expression.reference,
+    ]
+
+
+@app.command("report")
+def report_command(
+    ranks: Annotated[
+        list[Path], typer.Argument(help="Files of ranks (.parquet, .csv, .tsv), or reports (.html).")
+    ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write this: .html, the page (report.html), or .tex, .md, .csv, .json, its tables; "
+            "repeatable.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also write every chart into this folder, as SVG, PNG and PDF.")
+    ] = None,
+    metric: Metrics = None,
+    ties: TiesOption = "expected",
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help=f"A graph that was ranked, to split by {', '.join(STRATA)}; repeatable."),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--ranks/--no-ranks", help="Keep the ranks in the page, to be read back.")
+    ] = True,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Write one page on models and data sets: words, tables, tests, charts; all it needs is inside."""
+    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    paths = out or ([] if form != "text" else [Path("report.html")])
+    for path in paths:  # what cannot be written should show before the work, not after it
+        check_ending(path)
+    graphs = [load(name) for name in data or ()]
+    with busy("reading ranks"):
+        report = Report(*ranks, metrics=metric or (), ties=ties, graphs=graphs)
+    if form != "text":
+        typer.echo(getattr(report, form)())
+    for path in paths:
+        with busy(f"working out and writing {path}"):
+            report.save(path, keep=keep)
+        typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form != "text")
+    if figures is not None:
+        with busy(f"drawing into {figures}"):
+            written = report.save_figures(figures)
+        typer.echo(f"{figures}: {len(written)} charts", err=form != "text")

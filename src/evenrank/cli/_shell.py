@@ -1,0 +1,156 @@
+"""What all commands share: the options they have in common, and how results are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from evenrank.data import Unseen, atlas
+from evenrank.errors import InputError
+from evenrank.metric import Ties
+from evenrank.table import Shown, Table, as_csv, figure
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Rank-based evaluation on an even footing: exact, chance-adjusted metrics.",
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Write a Markdown table.")]
+AsLatex = Annotated[bool, typer.Option("--latex", help="Write a LaTeX table (booktabs).")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
+]
+By = Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")]
+TiesOption = Annotated[Ties, typer.Option(help="How tied scores are ranked.")]
+Average = Annotated[
+    str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
+]
+Level = Annotated[float, typer.Option(help="How sure an interval, or a claim, is to be.")]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help="What is drawn, or flipped, as one: target, triple, query or key columns (triple, where "
+        "there are triples)."
+    ),
+]
+Samples = Annotated[int, typer.Option(help="How many bootstrap samples, or flips, are drawn.")]
+Seed = Annotated[int, typer.Option(help="The seed of what is drawn.")]
+CandidatesOption = Annotated[
+    int | None, typer.Option(help="Candidates per target, for files without that column.")
+]
+SizesOption = Annotated[
+    str,
+    typer.Option(
+        "--sizes",
+        help="Candidate counts: '14541x40932' (size x tasks), '100,200,300', or a file: ranks, "
+        "a table with columns size[,count[,weight]], or one number per line.",
+    ),
+]
+SplitOption = Annotated[str, typer.Option(help="The split that was ranked.")]
+SideOption = Annotated[atlas.Side, typer.Option(help="What was asked for.")]
+FilterOption = Annotated[
+    Literal["all", "none"],
+    typer.Option("--filter", help="Leave known answers of all splits out, or rank raw."),
+]
+KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
+
+
+def chosen_form(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> str:
+    flags = {"json": as_json, "csv": as_csv, "markdown": as_markdown, "latex": as_latex}
+    chosen = [name for name, on in flags.items() if on]
+    if len(chosen) > 1:
+        raise InputError("only one output format at a time", got=", ".join(f"--{c}" for c in chosen))
+    return chosen[0] if chosen else "text"
+
+
+def show(result: Shown, form: str) -> None:
+    if form != "text":
+        typer.echo(getattr(result, form)())
+        return
+    for i, table in enumerate(result.tables()):
+        if i:
+            typer.echo()
+        print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """Print with rich on a terminal that is wide enough, plainly into a pipe or a narrow one."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console()
+    plain = table.text()
+    if not console.is_terminal or max(map(len, plain.splitlines()[:2])) + 4 > console.width:
+        typer.echo(plain)
+        return
+    rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for i, name in enumerate(table.header):
+        rich.add_column(Text(name), justify="left" if i < table.labels else "right")
+    for row in table.rows:
+        rich.add_row(*map(Text, row))
+    console.print(rich)
+    for note in table.notes:
+        console.print(Text(note, style="dim"))
+
+
+def file_names(paths: Sequence[Path]) -> list[str]:
+    """Name files by their stems, or in full where these are not different."""
+    names = [path.stem for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def busy(doing: str) -> AbstractContextManager[object]:
+    """Say on a terminal what takes a while, as long as it does."""
+    from rich.console import Console
+    from rich.text import Text
+
+    return Console(stderr=True).status(Text(doing)) if sys.stderr.isatty() else nullcontext()
+
+
+def check_writable(path: Path) -> None:
+    """Say so before an hour of ranking, not after it."""
+    if path.suffix not in (".parquet", ".csv", ".tsv"):
+        raise InputError("ranks are written as .parquet, .csv or .tsv", got=path.name)
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        absent = "no permission" if path.parent.exists() else "no such folder"
+        why = "a folder" if path.is_dir() else absent
+        raise InputError(f"cannot write {path}", got=why, do="choose another place")
+
+
+UnseenOption = Annotated[Unseen, typer.Option(help="Keep or drop what train never shows.")]
+Row: TypeAlias = dict[str, str | int | float | None]
+
+
+def show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> None:
+    """Show records as a table of figures, or as JSON or CSV with all digits."""
+    if form == "json":
+        echo_json(rows)
+    elif form == "csv":
+        typer.echo(as_csv(rows))
+    else:
+        table = Table(list(rows[0]), [list(map(shown, row.values())) for row in rows], notes, labels)
+        print_table(table) if form == "text" else typer.echo(getattr(table, form)())
+
+
+def shown(value: str | int | float | None) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else figure(value)
+
+
+def echo_json(content: object) -> None:
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

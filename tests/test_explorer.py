@@ -13,7 +13,7 @@ import pytest
 
 import evenrank as er
 import shared
-from browser import Browser, executable
+from browser import executable
 from evenrank.cli import main
 from evenrank.data import atlas
 from evenrank.errors import InputError
@@ -44,12 +44,6 @@ def content(page_file):
 def content_of(path):
     found = re.search(r'<script type="application/json" id="atlas">(.*?)</script>', path.read_text())
     return json.loads(found[1])
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as running:
-        yield running
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import norm
 
 import evenrank as er
-from browser import Browser
 from evenrank.errors import InputError
 from evenrank.report import Report, charts, reload, report
 from evenrank.report.findings import STEPS
@@ -748,12 +747,6 @@ def test_shell_errors(folder, arguments, message):
 
 
 # The page in a browser ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as running:
-        yield running
 
 
 @pytest.fixture

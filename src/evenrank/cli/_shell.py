@@ -64,10 +64,13 @@ FilterOption = Annotated[
     Literal["all", "none"],
     typer.Option("--filter", help="Leave known answers of all splits out, or rank raw."),
 ]
+UnseenOption = Annotated[Unseen, typer.Option(help="Keep or drop what train never shows.")]
 KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
+Row: TypeAlias = dict[str, str | int | float | None]
 
 
 def chosen_form(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> str:
+    """Name the output format that was asked for; refuse two."""
     flags = {"json": as_json, "csv": as_csv, "markdown": as_markdown, "latex": as_latex}
     chosen = [name for name, on in flags.items() if on]
     if len(chosen) > 1:
@@ -76,6 +79,7 @@ def chosen_form(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) 
 
 
 def show(result: Shown, form: str) -> None:
+    """Write a result to stdout, in the format that was asked for."""
     if form != "text":
         typer.echo(getattr(result, form)())
         return
@@ -131,10 +135,6 @@ def check_writable(path: Path) -> None:
         raise InputError(f"cannot write {path}", got=why, do="choose another place")
 
 
-UnseenOption = Annotated[Unseen, typer.Option(help="Keep or drop what train never shows.")]
-Row: TypeAlias = dict[str, str | int | float | None]
-
-
 def show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> None:
     """Show records as a table of figures, or as JSON or CSV with all digits."""
     if form == "json":
@@ -147,10 +147,12 @@ def show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> None
 
 
 def shown(value: str | int | float | None) -> str:
+    """Write one cell of such a table."""
     if value is None:
         return "–"
     return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else figure(value)
 
 
 def echo_json(content: object) -> None:
+    """Write JSON to stdout."""
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

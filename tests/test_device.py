@@ -1,9 +1,12 @@
 """Ranking with torch, and with Triton's kernels (interpreted where there is no GPU): the CPU's bits."""
 
+import gc
 import os
 import runpy
 import subprocess
 import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -138,6 +141,68 @@ def test_parameters_trained_in_place_are_read_anew(device):
         for array in (there.relation, getattr(there, "core", there.relation)):
             array[:] = -array if model.name != "RotatE" else array + 1
         assert columns(er.rank(there, task, device=device)) == columns(er.rank(there.on(None), task))
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU to record launches of")
+
+
+@needs_gpu
+def test_recorded_launches_have_the_bits_of_the_cpu():
+    """From the third time on, launches are played back, with what the parameters hold by then."""
+    from evenrank.engine._record import _recordings
+
+    task = GRAPH.task()
+    for model in models(GRAPH, 33):
+        there = model.on(torch.device("cuda", 0))
+        for turn in range(5):
+            there.relation[:] = -there.relation if model.name != "RotatE" else there.relation + 1
+            want = columns(er.rank(there.on(None), task))
+            assert columns(er.rank(there, task)) == want, (model.name, turn)
+        kept = _recordings.get(task.parts[0])
+        assert bool(kept and kept.graphs and kept.key[2][0][1][0] == model.name) == model.DIRECT
+    there = er.models.DistMult(*(torch.as_tensor(numbers(n, 8), device="cuda") for n in (14, 55)))
+    for exact in (True, False):
+        for value in (0.0, 1.0, torch.nan, 2.0):
+            there.entity[3] = value
+            for _ in range(3):
+                if value == value:
+                    want = columns(er.rank(there.on(None), task))
+                    assert columns(er.rank(there, task, exact=exact)) == want or not exact
+                else:
+                    with pytest.raises(er.InputError, match="not a number"):
+                        er.rank(there, task, exact=exact)
+
+
+@needs_gpu
+def test_recordings_are_not_shared_by_threads(monkeypatch):
+    rows = numbers(500, 16)
+    triples = np.stack([np.arange(3000) % 90, np.zeros(3000, int), np.arange(3000) % 500], axis=1)
+    task = er.Graph.of({"train": triples}, entities=500).task("train")
+    several = [
+        er.models.TransE(torch.as_tensor(rows * s, device="cuda"), torch.ones(1, 16, device="cuda"))
+        for s in (1, -1)
+    ]
+    want = [columns(er.rank(model.on(None), task)) for model in several]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda i: columns(er.rank(several[i // 8 % 2], task)), range(64)))
+    assert got == [want[i // 8 % 2] for i in range(64)]
+    # undecided pairs that do not fit their list are counted again, not recorded
+    monkeypatch.setattr(_device, "ROOM", 256)
+    flat = er.models.DistMult(torch.ones(500, 4, device="cuda"), torch.ones(1, 4, device="cuda"))
+    for _ in range(4):
+        assert columns(er.rank(flat, task)) == columns(er.rank(flat.on(None), task))
+
+
+@needs_gpu
+def test_recordings_go_with_their_task():
+    task = GRAPH.task()
+    model = models(GRAPH, 8)[0].on(torch.device("cuda", 0))
+    for _ in range(3):
+        er.rank(model, task)
+    gone = weakref.ref(task.parts[0])
+    del task
+    gc.collect()
+    assert gone() is None
 
 
 def test_an_index_is_made_once():

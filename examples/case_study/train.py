@@ -18,12 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, normalize, softplus
 
 import evenrank as er
 from evenrank.engine.scorer import Factored
 
 LAST = 0.02  # what is left of the learning rate at the end, to which it falls in a line
+BOTH_WAYS = 0.5  # share of a relation's triples that are there turned round, too
+FIRST = 20.0, 0.5  # what the softmax weighs beside the logistic loss: in such relations, in others
+NEVER = -1e4  # the score of who is no candidate
 CLOSE = 1e-6  # squared distances below it count as it: a root has no slope at 0
 
 
@@ -42,6 +45,10 @@ class Network(nn.Module):
     def vectors(self, e: Tensor, r: Tensor) -> Tensor:
         """Give the query vectors of `(e, r, ?)`."""
 
+    def table(self) -> Tensor:
+        """Give the rows of the candidates."""
+        return self.entity
+
     @abstractmethod
     def kept(self) -> er.models.Model:
         """Give the model as it now is, apart from training."""
@@ -53,7 +60,7 @@ class Network(nn.Module):
 
     def forward(self, e: Tensor, r: Tensor) -> Tensor:
         """Score all entities."""
-        return self.vectors(e, r) @ self.entity.T
+        return self.vectors(e, r) @ self.table().T
 
     # er.rank takes the network as it is, with the parameters where they are
 
@@ -66,7 +73,7 @@ class Network(nn.Module):
         return len(self.entity)
 
     def factored(self, side: str) -> Factored:
-        return Factored(self.form, self.entity.detach(), partial(self._queries, side))
+        return Factored(self.form, self.table().detach(), partial(self._queries, side))
 
     @torch.no_grad()
     def _queries(self, side: str, batch: Any) -> Tensor:
@@ -100,9 +107,9 @@ class Distance(Network):
         self.squared = squared
 
     def forward(self, e: Tensor, r: Tensor) -> Tensor:
-        q = self.vectors(e, r)
+        q, x = self.vectors(e, r), self.table()
         # |q|^2 + |x|^2 - 2qx, a matrix product; |q|^2 is the same for all entities
-        squares = torch.addmm(self.entity.square().sum(1), q, self.entity.T, alpha=-2)
+        squares = torch.addmm(x.square().sum(1), q, x.T, alpha=-2)
         if self.squared:
             return -squares
         return -(squares + q.square().sum(1, keepdim=True)).clamp_min(CLOSE).sqrt()
@@ -141,6 +148,27 @@ class TransE(Distance):
         return er.models.TransE(*half(self.entity, self.relation), p=2, inverse="stacked")
 
 
+class TransEOnSphere(Distance):
+    """Entities are on the unit sphere, as in the first paper; the way back is the same, turned round."""
+
+    def __init__(self, graph: er.Graph, dimension: int, sharpness: float) -> None:
+        super().__init__(graph, dimension, dimension, 0.1, squared=False)
+        self.relation = nn.Parameter(self.relation[: self.relations].detach())
+        self.sharpness = sharpness  # of distances, which are at most 2 between entities
+
+    def table(self) -> Tensor:
+        return normalize(self.entity)
+
+    def vectors(self, e: Tensor, r: Tensor) -> Tensor:
+        return self.table()[e] + torch.cat([self.relation, -self.relation])[r]
+
+    def forward(self, e: Tensor, r: Tensor) -> Tensor:
+        return self.sharpness * super().forward(e, r)
+
+    def kept(self) -> er.models.Model:
+        return er.models.TransE(*half(self.table(), self.relation), p=2)
+
+
 class TuckER(Network):
     """A core tensor; batch normalisation and dropout before it and after it, dropout of its matrices."""
 
@@ -165,7 +193,13 @@ class TuckER(Network):
         return er.models.TuckER(*half(self.entity, self.relation, core), *norms, inverse="stacked")
 
 
-NETWORKS = {"complex": ComplEx, "rotate": RotatE, "transe": TransE, "tucker": TuckER}
+NETWORKS = {
+    "complex": ComplEx,
+    "rotate": RotatE,
+    "transe": TransE,
+    "transe on a sphere": TransEOnSphere,
+    "tucker": TuckER,
+}
 
 
 def product(rows: Tensor, real: Tensor, imaginary: Tensor) -> Tensor:
@@ -228,16 +262,52 @@ class Queries:
         scores = network(self.e[some], self.r[some])
         return cross_entropy(scores, self.shares(some, scores), label_smoothing=self.smoothing)
 
-    def shares(self, some: Tensor, scores: Tensor) -> Tensor:
-        """Give every answer of some queries an equal share of 1."""
+    def given(self, some: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Give the answers of some queries: of which query, which entity, and its share of 1."""
         count = self.count[some]
         row = torch.repeat_interleave(torch.arange(len(some), device=some.device), count)
         within = torch.arange(len(row), device=some.device) - (count.cumsum(0) - count)[row]
-        answer = self.answers[self.start[some][row] + within]
-        return torch.zeros_like(scores).index_put_((row, answer), 1 / count[row])
+        return row, self.answers[self.start[some][row] + within], 1 / count[row]
+
+    def shares(self, some: Tensor, scores: Tensor) -> Tensor:
+        """Give every answer of some queries an equal share of 1."""
+        row, answer, share = self.given(some)
+        return torch.zeros_like(scores).index_put_((row, answer), share)
 
 
-LOSSES = {"triples": Triples, "queries": Queries}
+class FarAndFirst(Queries):
+    """For each distinct query two losses: logistic of each entity, and a softmax over all of them.
+
+    The logistic loss says how far apart is far, which relations from one to many need; the softmax
+    wants answers to come first, which matters where they are near. Where a relation runs both ways, who
+    asks is no candidate: a translation there and back is about nothing, and leads nobody from himself
+    to anyone nearer. A loss that insists learns a step in the direction that training shows, and it is
+    the other one that is tested.
+    """
+
+    def __init__(self, rows: Tensor, smoothing: float) -> None:
+        super().__init__(rows, smoothing)
+        e, r, t = rows.T
+        entities, relations = int(rows[:, ::2].max()) + 1, int(r.max()) + 1
+        there, back = ((a * relations + r) * entities + b for a, b in ((e, t), (t, e)))
+        returns = torch.bincount(r[torch.isin(there, back)], minlength=relations)
+        self.both_ways = returns > BOTH_WAYS * torch.bincount(r)
+
+    def loss(self, network: Network, some: Tensor, penalty: float) -> Tensor:
+        del penalty
+        e, r = self.e[some], self.r[some]
+        scores = network(e, r)
+        row, answer, share = self.given(some)
+        right = scores[row, answer]
+        alone = torch.nonzero(self.both_ways[r])[:, 0]
+        others = scores.index_put((alone, e[alone]), scores.new_tensor(NEVER))
+        logistic = softplus(others).sum() - right.sum()
+        weight = torch.where(self.both_ways[r], *FIRST)
+        first = (weight * others.logsumexp(1)).sum() - (weight[row] * share * right).sum()
+        return (logistic + first) / len(some)
+
+
+LOSSES = {"triples": Triples, "queries": Queries, "far and first": FarAndFirst}
 OPTIMIZERS = {"adagrad": torch.optim.Adagrad, "adam": torch.optim.Adam}
 
 
@@ -278,7 +348,7 @@ def train(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(seed)
     torch.set_float32_matmul_precision("high")  # tensor cores
-    network = NETWORKS[model](graph, **recipe["model"]).to(device)
+    network = NETWORKS[recipe.get("network", model)](graph, **recipe["model"]).to(device)
     rows = with_inverses(graph.splits["train"], len(graph.relations), device)
     questions = LOSSES[recipe["loss"]](rows, recipe.get("smoothing", 0.0))
     optimizer = OPTIMIZERS[recipe["optimizer"]](network.parameters(), lr=recipe["rate"])

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank.engine import _numpy
-from evenrank.engine._arrays import array, host, join, place, to, wide
+from evenrank.engine._arrays import array, host, join, memory, place, to, wide
 from evenrank.engine._bounds import Form
 from evenrank.engine._product import Slices, by_group
 from evenrank.engine._vectors import combined
@@ -57,6 +57,7 @@ class Model(ABC):
     """What all models share: numbering of relations, sides, scoring. Subclasses are frozen values."""
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation")
+    DIRECT: ClassVar[bool] = False  # vectors are worked out from the arrays themselves, in one step
     entity: Any
     relation: Any
     inverse: Inverse | None
@@ -181,7 +182,14 @@ class Model(ABC):
             with np.errstate(all="ignore"):
                 return vectors(a, self._rows(b, inverse=inverse) if second == 1 else b)
 
-        return Factored(self.form, table, queries, check)
+        return Factored(self.form, table, queries, check, self._reads(first, second, inverse))
+
+    def _reads(self, *formula: Any) -> tuple[Any, ...]:
+        """Say which formula on which memory of a device query vectors are; nothing, if there is more."""
+        if not self.DIRECT or self.device == "cpu":
+            return ()
+        arrays = (memory(getattr(self, name)) for name in self.ARRAYS)
+        return (self.name, self.form, self.inverse, *formula, *arrays)
 
     def _know(self, batch: Ints, *columns: int) -> None:
         for column in columns:
@@ -298,6 +306,7 @@ class TransE(Model):
     relation: Any
     p: int = 1
     inverse: Inverse | None = None
+    DIRECT: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -379,6 +388,7 @@ class DistMult(Model):
     entity: Any
     relation: Any
     inverse: Inverse | None = None
+    DIRECT: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -400,6 +410,7 @@ class ComplEx(Model):
     entity: Any
     relation: Any
     inverse: Inverse | None = None
+    DIRECT: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""
@@ -428,6 +439,7 @@ class CP(Model):
     relation: Any
     inverse: Inverse | None = None
     ARRAYS: ClassVar[tuple[str, ...]] = ("head", "tail", "relation")
+    DIRECT: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""

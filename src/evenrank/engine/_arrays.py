@@ -74,6 +74,13 @@ def place(values: Any) -> str:
     return str(values.device) if hasattr(values, "detach") else "cpu"
 
 
+def memory(values: Any) -> tuple[Any, ...]:
+    """Say which memory an array is, and as what."""
+    if hasattr(values, "detach"):
+        return values.data_ptr(), values.shape, values.stride(), values.dtype
+    return values.ctypes.data, values.shape, values.strides, values.dtype
+
+
 def host(values: Any) -> Any:
     """Give a NumPy array, copied from the device it is on."""
     return values.cpu().numpy() if hasattr(values, "detach") else values

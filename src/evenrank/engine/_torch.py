@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from evenrank.engine._arrays import memory
 from evenrank.engine._bounds import HUGE, SLACK, TINY, Form, U
 from evenrank.engine._device import Device, Source, Tensor, indexed, vectors
+from evenrank.engine._record import Recorder
 from evenrank.engine._run import Runner, out_of_memory
 from evenrank.engine.scorer import Factored
 from evenrank.errors import InputError
@@ -266,11 +268,16 @@ class Count:
 
     def _send(self) -> None:
         """Start to copy what was counted to the host."""
+        self.arrived: Any = None
         if self.device.device.type != "cuda":
-            self.there, self.arrived = self.memory.cpu(), None
+            self.there = self.memory.cpu()
             return
         self.there = torch.empty_like(self.memory, device="cpu", pin_memory=True)
         self.there.copy_(self.memory, non_blocking=True)
+        self.sent()
+
+    def sent(self) -> None:
+        """Note when the copy will have arrived."""
         self.arrived = torch.cuda.current_stream(self.device.device).record_event()
 
     def again(self, part: Part, start: int, stop: int) -> Count:
@@ -303,8 +310,8 @@ def count_on_device(
 ) -> Iterator[tuple[Ints, Ints, int]]:
     """Count all parts: first everything is launched, then everything is read, part by part."""
     sources: dict[Any, Source] = {}
-    with device:
-        launched = [list(_launched(part, f, sources, device, exact)) for part, f in plan]
+    with device, Recorder(plan, device, exact) as recorder:
+        launched = recorder.launch(lambda part, f: list(_launched(part, f, sources, device, exact)))
         for (part, _), counts in zip(plan, launched, strict=True):
             done = [piece for count in counts for piece in _settled(count)]
             runner.advance(part.scores)
@@ -316,7 +323,7 @@ def _launched(
     part: Part, factored: Factored, sources: dict[Any, Source], device: Device, exact: bool
 ) -> Iterator[Count]:
     """Count a part, as many queries at a time as fit."""
-    same = _place(factored.table)  # both sides mostly have the same table
+    same = memory(factored.table)  # both sides mostly have the same table
     if same not in sources:
         sources[same] = Source(factored.form, factored.table, device)
     source, length = sources[same], len(part.queries)
@@ -349,13 +356,6 @@ def _smaller(step: int, source: Source, error: Exception) -> int:
     source.step = max(min(FEW_ROWS, source.step), source.step // 2)
     source.forget()
     return max(1, step // 2)
-
-
-def _place(table: Any) -> tuple[Any, ...]:
-    """Say which memory a table is, and as what."""
-    if isinstance(table, torch.Tensor):
-        return table.data_ptr(), table.shape, table.stride(), table.dtype
-    return table.ctypes.data, table.shape, table.strides, table.dtype
 
 
 def _settled(count: Count) -> Iterator[tuple[Ints, Ints, int]]:

@@ -67,6 +67,8 @@ class Factored:
     table: Any
     queries: Callable[[Any], Any]
     check: Callable[[Ints], None] | None = None  # refuses queries that make no sense, on the host
+    # which formula on which memory `queries` is, if it is nothing else: equal ones give equal vectors
+    reads: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the table."""

@@ -24,8 +24,9 @@ from evenrank.sums import DIRECT, Floats, Function, Ints, Rule
 if TYPE_CHECKING:
     from evenrank.tally import Tally
 
-Ties = Literal["expected", "realistic", "optimistic", "pessimistic"]
-TIES: tuple[Ties, ...] = get_args(Ties)
+Ties = Literal["expected", "realistic", "optimistic", "pessimistic", "rounded"]
+RULES: tuple[Ties, ...] = get_args(Ties)
+TIES = RULES[:4]  # those in use: `rounded`, the mean rank rounded up, is LibKGE's alone
 
 # the 75 % point of the normal law makes the MAD an estimate of sigma, as scipy's and PyKEEN's is
 NORMAL_QUARTILE = 0.6744897501960817
@@ -38,8 +39,8 @@ _HOYT = "Hoyt et al. 2022"
 
 def check_ties(ties: str) -> None:
     """Refuse a tie rule that does not exist."""
-    if ties not in TIES:
-        raise InputError("unknown tie rule", got=repr(ties), allowed=", ".join(TIES))
+    if ties not in RULES:
+        raise InputError("unknown tie rule", got=repr(ties), allowed=", ".join(RULES))
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ class Ranges:
             low = high
         elif ties == "realistic":
             low = high = (low + high) / 2.0
+        elif ties == "rounded":
+            low = high = np.ceil((low + high) / 2.0)
         return cls(low, high, mass)
 
     def mean(self, g: Function) -> Floats:

@@ -15,7 +15,7 @@ A task knows nothing of models, and `candidates` depends on the task alone, neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -29,6 +29,7 @@ from evenrank.errors import InputError
 from evenrank.sums import Ints
 
 HOLE = -1
+FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: the size of the full ranking; who shares
 Outside = Literal["refuse", "add"]
 
 
@@ -130,11 +131,38 @@ class Part:
         return (wide - self.known.lengths)[self.query_of] - self.own + 1
 
     @property
+    def everything(self) -> Ints:
+        """For each target, how many candidates there are if known answers stay among them."""
+        others = self.known.lengths[self.query_of] - _contains(self.known, self.query_of, self.targets)
+        return self.candidates + others
+
+    @property
     def scores(self) -> int:
         """How many scores it takes: distinct queries times their candidates."""
         if self.lists is None:
             return len(self.queries) * self.size
         return int(self.lists.lengths[self.group].sum())
+
+    def between(self, start: int, stop: int) -> tuple[Ints, Part]:
+        """Cut some of the queries out: where their targets stand in the result, and a part of its own."""
+        mine = slice(int(self.first[start]), int(self.first[stop]))
+        rows = np.sort(self.place[mine])
+        lists, group = self.lists, self.group[start:stop]
+        if lists is not None:
+            used, group = np.unique(group, return_inverse=True)
+            lists = lists.select(used)
+        return rows, replace(
+            self,
+            queries=self.queries[start:stop],
+            first=self.first[start : stop + 1] - mine.start,
+            targets=self.targets[mine],
+            place=np.searchsorted(rows, self.place[mine]),
+            known=self.known.select(np.arange(start, stop)),
+            lists=lists,
+            group=group,
+            own=self.own[mine],
+            keys={name: column[rows] for name, column in self.keys.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +205,11 @@ class Task:
         """
         return np.concatenate([in_place(part, part.candidates) for part in self.parts])
 
+    @property
+    def everything(self) -> Ints:
+        """For each target, how many candidates there are if known answers stay among them."""
+        return np.concatenate([in_place(part, part.everything) for part in self.parts])
+
     @classmethod
     def join(cls, tasks: Sequence[Task], protocol: Mapping[str, str] | None = None) -> Task:
         """Ask several tasks as one; of their protocols, what they have in common stays."""
@@ -199,6 +232,7 @@ class Task:
         candidates: Lists | Sequence[ArrayLike] | None = None,
         group: ArrayLike | None = None,
         outside: Outside = "refuse",
+        repeats: bool = False,
         side: str = "answer",
         keys: Mapping[str, ArrayLike] | None = None,
         protocol: Mapping[str, str] | None = None,
@@ -209,8 +243,9 @@ class Task:
         left out of the candidates of their query, except the target that is being ranked; answers that
         are not to compete with each other must therefore be listed there too (see `answers`).
         `candidates` are lists of ids, one per row of `queries`; or, with `group`, any number of lists,
-        and for each row the number of the one it uses. An id listed twice counts once. A
-        target outside its candidates is refused, or added to them for itself alone (`outside="add"`).
+        and for each row the number of the one it uses. An id listed twice counts once, or with
+        `repeats` twice. A target outside its candidates is refused, or added to them for itself alone
+        (`outside="add"`).
 
         >>> task = Task.of([[0], [1]], targets=[2, 5], size=6, candidates=[[1, 2, 3], [5, 0]])
         >>> task.candidates.tolist()
@@ -228,7 +263,7 @@ class Task:
                 "queries and targets differ in length", got=f"{len(asked)} and {len(target)}"
             )
         columns.refuse(target >= size, target, f"a target is not below the size, {size:,}")
-        lists, of_row = _lists(candidates, group, len(asked), size)
+        lists, of_row = _lists(candidates, group, len(asked), size, repeats)
         known_rows, answers = _known(known, asked.shape[1], size)
         code, known_code = _codes(asked, known_rows)
         plain, number = np.unique(code, return_inverse=True)
@@ -378,6 +413,46 @@ class Task:
         )
 
 
+class Blocks:
+    """A task cut into smaller ones, each of so many distinct queries of one side at most.
+
+    >>> blocks = Blocks(Task.of([[7], [0], [7], [0]], targets=[3, 4, 1, 2], size=10), queries=1)
+    >>> len(blocks), blocks[0]
+    (2, Task(2 targets of 1 distinct queries among 10 candidates))
+    >>> blocks.rows(0).tolist(), blocks.rows(1).tolist()
+    ([1, 3], [0, 2])
+    """
+
+    def __init__(self, task: Task, queries: int) -> None:
+        """Say where to cut; a block is cut out when it is asked for."""
+        self.task, self.queries = task, queries
+        self._before = offsets([len(part.targets) for part in task.parts])
+        self._cuts = [
+            (number, start, min(start + queries, len(part.queries)))
+            for number, part in enumerate(task.parts)
+            for start in range(0, len(part.queries), queries)
+        ]
+
+    def __len__(self) -> int:
+        """Number of blocks."""
+        return len(self._cuts)
+
+    def __getitem__(self, i: int) -> Task:
+        """Give a block, with the keys that all parts of the task have."""
+        _, part = self._cut(i)
+        keys = {name: column for name, column in part.keys.items() if name in self.task.keys}
+        return replace(self.task, parts=(replace(part, keys=keys),))
+
+    def rows(self, i: int) -> Ints:
+        """Say where the targets of a block stand among all."""
+        rows, _ = self._cut(i)
+        return self._before[self._cuts[i][0]] + rows
+
+    def _cut(self, i: int) -> tuple[Ints, Part]:
+        number, start, stop = self._cuts[i]
+        return self.task.parts[number].between(start, stop)
+
+
 def in_place(part: Part, column: NDArray[Any]) -> NDArray[Any]:
     """Put a column of a part's targets back into the order in which they were asked."""
     result = np.empty_like(column)
@@ -390,7 +465,9 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
 
     The draw depends on the seed and on the query itself, not on its place among others or on anything
     else that is asked, so a query has the same sample in every task. Where fewer than `k` are left,
-    all of them are taken.
+    all of them are taken. Beside each target is noted how many candidates it has in all, from which
+    `estimate` says what a full ranking would have given; unless targets of a query compete, which are
+    then there beside the sample.
     """
     k = int(columns.integers("the number of sampled candidates", k, 1)[0])
     seed = int(columns.integers("seed", seed, 0)[0])
@@ -416,8 +493,21 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
         parts.append(
             replace(part, lists=lists, group=np.arange(queries), known=known, own=~known_target)
         )
-    protocol = {**task.protocol, "candidates": f"{k} sampled per query, seed {seed}"}
-    return replace(task, parts=tuple(parts), protocol=protocol)
+    words = f"{k} sampled per query, seed {seed}"
+    sampled = replace(task, parts=tuple(parts), protocol={**task.protocol, "candidates": words})
+    if (sampled.candidates - 1 != np.minimum(task.candidates - 1, k)).any():
+        words += ", and its other targets"  # no plain sample of the candidates any more
+        return replace(sampled, protocol={**task.protocol, "candidates": words})
+    return replace(sampled, parts=tuple(_with_draws(task, parts)))
+
+
+def _with_draws(task: Task, parts: Sequence[Part]) -> Iterator[Part]:
+    """Note beside each target how many candidates it has in all, and the draw it shares with others."""
+    before = 0
+    for whole, part in zip(task.parts, parts, strict=True):
+        own = {FULL: in_place(whole, whole.candidates), DRAW: in_place(part, before + part.query_of)}
+        yield replace(part, keys={**part.keys, **own})
+        before += len(part.queries)
 
 
 def _draw(queries: Ints, taken: Lists, size: int, k: int, seed: int) -> Lists:
@@ -504,9 +594,13 @@ def _known(known: tuple[ArrayLike, ArrayLike] | None, width: int, size: int) -> 
 
 
 def _lists(
-    candidates: Lists | Sequence[ArrayLike] | None, group: ArrayLike | None, rows: int, size: int
+    candidates: Lists | Sequence[ArrayLike] | None,
+    group: ArrayLike | None,
+    rows: int,
+    size: int,
+    repeats: bool,
 ) -> tuple[Lists | None, Ints]:
-    """Check the lists: ids in range, sorted, each once; and which row uses which."""
+    """Check the lists: ids in range, sorted, each once unless repeats count; which row uses which."""
     if candidates is None:
         return None, np.zeros(rows, np.int64)
     given = candidates if isinstance(candidates, Lists) else Lists.of(candidates)
@@ -516,6 +610,8 @@ def _lists(
         raise InputError(
             "each query needs its list of candidates", got=f"{len(given)} lists for {rows} queries"
         )
+    if repeats:
+        return Lists(given.first, np.sort(given.owner * size + given.values) % size), of_row
     return Lists.grouped(given.owner, given.values, len(given)), of_row
 
 

@@ -5,6 +5,7 @@
 | text    | `train.txt`, `valid.txt`, `test.txt` (or .tsv, .csv): head, relation, tail in a line     |
 | RotatE  | the same beside `entities.dict` and `relations.dict`: id, tab, name                      |
 | OpenKE  | `train2id.txt`, ...: head, **tail, relation** ids; `entity2id.txt`, ...: name, tab, id   |
+| LibKGE  | `train.del`, ...: ids; `entity_ids.del`, `relation_ids.del`: id, tab, name                |
 | Parquet | `train.parquet`, ..., or one file with a column `split`; whole numbers are ids           |
 | NumPy   | `train.npy`, ...: arrays of ids                                                          |
 
@@ -47,6 +48,7 @@ ENDINGS = {
     ".tsv": "text",
     ".csv": "text",
     "2id.txt": "OpenKE",
+    ".del": "LibKGE",
     ".parquet": "Parquet",
     ".npy": "NumPy",
 }
@@ -55,6 +57,8 @@ FILES = {s + e: (layout, split) for s, split in STEMS.items() for e, layout in E
     "relations.dict": ("text", "relations"),
     "entity2id.txt": ("OpenKE", "entities"),
     "relation2id.txt": ("OpenKE", "relations"),
+    "entity_ids.del": ("LibKGE", "entities"),
+    "relation_ids.del": ("LibKGE", "relations"),
 }
 HEADERS = {
     **dict.fromkeys(("head", "h", "subject", "source"), "head"),
@@ -63,7 +67,7 @@ HEADERS = {
 }
 LOOKED_FOR = (
     "train, valid, test as .txt, .tsv, .csv (.gz or not), .npy or .parquet; train2id.txt, ...; "
-    "or one Parquet file with a column split"
+    "train.del, ...; or one Parquet file with a column split"
 )
 
 
@@ -91,6 +95,8 @@ def read(path: Path) -> Content:
     files: dict[str, Path] = {}
     layouts: dict[str, str] = {}
     present = sorted(path.iterdir())
+    if path / "dataset.yaml" in present:  # LibKGE leaves what it was made of beside its own files
+        present = [file for file in present if ".del" in file.suffixes]
     for file in present:
         layout, role = FILES.get(file.name.lower().removesuffix(".gz"), ("", ""))
         if role in files:
@@ -108,7 +114,7 @@ def read(path: Path) -> Content:
         if not files or "split" in table.frame.columns:
             return _numbered(_partition(table))
     layout = next(iter(layouts), "")
-    names = [_names(files.pop(role, None), layout) for role in ("entities", "relations")]
+    names = [dictionary(files.pop(role, None), layout) for role in ("entities", "relations")]
     if "train" not in files:
         raise InputError(
             f"{path}: no {'train split' if files else 'splits'}",
@@ -126,10 +132,12 @@ def _triples(file: Path, layout: str) -> Table:
         return _parquet(file)
     if layout == "OpenKE":
         return _whole(_text(file, ("head", "tail", "relation"), "\t ", counted=True), *PARTS)
+    if layout == "LibKGE":
+        return _whole(_text(file, PARTS, "\t "), *PARTS)
     return _text(file, PARTS, "\t, ")
 
 
-def _names(file: Path | None, layout: str) -> list[str] | None:
+def dictionary(file: Path | None, layout: str) -> list[str] | None:
     """Read a dictionary: names in the order of their ids."""
     if file is None:
         return None

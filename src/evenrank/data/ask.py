@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank.columns import LARGEST
 from evenrank.errors import InputError
+from evenrank.protocols import Preset, preset
 from evenrank.sums import Ints
 from evenrank.task import HOLE, Lists, Outside, Task, sample
 
@@ -35,11 +36,21 @@ def ask(
     candidates: Candidates,
     seed: int,
     outside: Outside,
+    protocol: str | None = None,
 ) -> Task:
     """Make the task that `Graph.task` describes."""
     triples = _split(graph, split)
     if not len(triples):
         raise InputError(f"split {split} of {graph.name} has no triples to rank", got="none")
+    rules = preset(protocol) if protocol is not None else None
+    if rules is not None:
+        if filter != "all":
+            raise InputError(
+                f"the protocol {rules.name} says what is filtered", got=f"filter {filter!r} as well"
+            )
+        _check_unseen(rules, graph)
+        filter = _filters(rules, graph, split, candidates)  # noqa: A001
+        outside = "add" if rules.outside == "add" else outside
     if isinstance(filter, bool):
         raise InputError(
             "filter names splits", got=filter, allowed="'all', some splits, or None for raw"
@@ -52,8 +63,9 @@ def ask(
     asked = ("tail", "head") if sides == "both" else (sides,) if isinstance(sides, str) else sides
     if not asked:
         raise InputError("a task needs at least one side", got="none")
-    parts = [_side(graph, side, triples, known, given, outside) for side in asked]
-    protocol = {
+    repeats = rules is not None and rules.repeats
+    parts = [_side(graph, side, triples, known, given, outside, repeats) for side in asked]
+    facts = {
         "data": graph.name,
         "content": graph.hash,
         "split": split,
@@ -61,8 +73,9 @@ def ask(
         "filter": ", ".join(filters) or "none",
         "candidates": words if given is None or outside == "refuse" else f"{words}, targets added",
         "unseen": graph.unseen,
+        **({} if protocol is None else {"protocol": protocol}),
     }
-    task = Task(tuple(part for one in parts for part in one.parts), protocol, graph.vocabulary)
+    task = Task(tuple(part for one in parts for part in one.parts), facts, graph.vocabulary)
     return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
 
 
@@ -74,8 +87,42 @@ def _split(graph: Graph, name: str) -> Ints:
     return graph.splits[name]
 
 
+def _check_unseen(rules: Preset, graph: Graph) -> None:
+    """A library that drops what train never shows cannot be asked about it, nor the other way round."""
+    train = graph.splits["train"]
+    shown = len(np.unique(train[:, ::2])), len(np.unique(train[:, 1]))
+    more = shown != (len(graph.entities), len(graph.relations))
+    does, wrong = {"drop": ("leaves out", more), "keep": ("keeps", bool(graph.dropped))}[rules.unseen]
+    if wrong:
+        raise InputError(
+            f"the protocol {rules.name} {does} what train never shows",
+            got=f"a graph with unseen={graph.unseen!r}",
+            do=f"er.load(..., unseen={rules.unseen!r})",
+        )
+
+
+def _filters(rules: Preset, graph: Graph, split: str, candidates: Candidates) -> tuple[str, ...]:
+    """Name the splits that a library filters by."""
+    if rules.known == "given":
+        if isinstance(candidates, str) and candidates == "all":
+            raise InputError(
+                f"the protocol {rules.name} ranks among candidates that come with each triple",
+                got="candidates 'all'",
+                do="give them, candidates={'tail': ..., 'head': ...}, or a number to sample",
+            )
+        if isinstance(candidates, Mapping):
+            return ()
+    return rules.filters(split, graph.splits)
+
+
 def _side(
-    graph: Graph, side: str, triples: Ints, known: Ints, given: Given | None, outside: Outside
+    graph: Graph,
+    side: str,
+    triples: Ints,
+    known: Ints,
+    given: Given | None,
+    outside: Outside,
+    repeats: bool,
 ) -> Task:
     if side not in HOLES:
         raise InputError(
@@ -88,14 +135,20 @@ def _side(
     if size > LARGEST:
         raise InputError(f"too many candidates on side {side}", got=f"{size:,}", allowed=f"{LARGEST:,}")
     lists, group = _lists(side, triples, given, relations, outside)
+    answers = _answer(side, triples, entities)
+    if repeats and lists is not None and group is None:
+        # the target comes beside its own list, even where that list holds it
+        values = np.insert(lists.values, lists.first[1:], answers)
+        lists = Lists(lists.first + np.arange(len(lists.first)), values)
     return Task.of(
         _query(side, triples),
-        _answer(side, triples, entities),
+        answers,
         size=size,
         known=(_query(side, known), _answer(side, known, entities)) if len(known) else None,
         candidates=lists,
         group=group,
         outside=outside,
+        repeats=repeats,
         side=side,
         keys={
             "head": _names(graph.entities)[triples[:, 0]],

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenrank import protocols
 from evenrank.columns import LARGEST
 from evenrank.data.ask import Candidates, Given, Sides, ask, types
 from evenrank.errors import InputError
@@ -161,6 +162,7 @@ class Graph:
         candidates: Candidates = "all",
         seed: int = 0,
         outside: Outside = "refuse",
+        protocol: protocols.Name | None = None,
     ) -> Task:
         """Ask a model for what a split holds: by default the tails, then the heads, filtered.
 
@@ -171,6 +173,7 @@ class Graph:
         `type_constrain.txt`; a number, to be sampled per query with a `seed`; or, per side, lists for
         each relation (a mapping) or each triple (rows). A target that is not among them is refused,
         or joins them for itself alone (`outside="add"`).
+        `protocol`: ask, compare scores and rank ties as another library does (`evenrank.protocols`).
 
         >>> from evenrank.data import load
         >>> load("nations").task("test")
@@ -178,7 +181,7 @@ class Graph:
         >>> load("nations").task("test", sides="relation", filter=None)
         Task(201 targets of 116 distinct queries among 55 candidates)
         """
-        return ask(self, split, sides, filter, candidates, seed, outside)
+        return ask(self, split, sides, filter, candidates, seed, outside, protocol)
 
     def types(self, *splits: str) -> Given:
         """Give the heads and tails that some splits (train) show with each relation, as candidates."""

@@ -21,7 +21,9 @@ others, about one in a thousand or fewer, are scored again by definition. Thus `
 set, for NumPy alone, and for tables of float32 and float64 that hold the same values. `exact=False`
 leaves the last step out: plain scores, compared as they come.
 
-Any other scorer is a function of queries and candidates, and its scores are compared as given.
+Any other scorer is a function of queries and candidates, and its scores are compared as given. So are
+plain float32 scores where the task asks for the protocol of a library that compares in some other way
+(`evenrank.protocols`), and then as that library does.
 
 What is tiled
 -------------
@@ -49,16 +51,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenrank.engine._count import count_factored, count_scores, plain
+from evenrank.engine._arrays import array, host
+from evenrank.engine._count import Function, count_factored, count_scores, plain
 from evenrank.engine._native import kernels
 from evenrank.engine._run import Runner, memory_limit, thread_count
 from evenrank.engine.scorer import Candidates, Factored, Factoring, Scorer
 from evenrank.errors import InputError
+from evenrank.protocols import Yardstick, remembered
 from evenrank.ranks import Ranks, Work
 from evenrank.sums import Ints
 from evenrank.task import Part, Task, in_place
@@ -104,7 +110,8 @@ def rank(
     _check_vocabulary(scorer, task)
     start = time.perf_counter()
     where = _where(device, scorer)
-    if where is not None and any(_factored(scorer, part) is None for part in task.parts):
+    yardstick = _yardstick(scorer, task)
+    if yardstick or (where and any(_factored(scorer, part) is None for part in task.parts)):
         where = None  # scorers that do not factor compute where they like, and are counted here
     if hasattr(scorer, "on"):  # a table too large for the device stays on the host, and streams
         scorer = scorer.on(where.device if where and where.has_room(scorer) else None)
@@ -121,13 +128,18 @@ def rank(
         counted = [
             (in_place(part, better), in_place(part, equal), undecided)
             for (part, _), (better, equal, undecided) in zip(
-                plan, _counted(scorer, plan, runner, where, exact), strict=True
+                plan, _counted(scorer, plan, runner, where, exact, yardstick), strict=True
             )
         ]
     kinds = {
         "as given" if factored is None else PRECISION[exact or _certified(where, part)]
         for part, factored in plan
     }
+    candidates = task.candidates
+    if yardstick is not None:
+        kinds = {yardstick.words}
+        if yardstick.handicap < inf:
+            candidates = task.everything
     better, equal = (np.concatenate([counts[i] for counts in counted]) for i in (0, 1))
     protocol = {**task.protocol, "model": _name(scorer), "scores": " and ".join(sorted(kinds))}
     work = Work(
@@ -136,7 +148,7 @@ def rank(
         undecided=sum(undecided for _, _, undecided in counted),
         kernels=where.name if where else runner.kernels.name,
     )
-    return Ranks.counted(better, equal, task.candidates, task.keys, protocol, work)
+    return Ranks.counted(better, equal, candidates, task.keys, protocol, work)
 
 
 def _counted(
@@ -145,6 +157,7 @@ def _counted(
     runner: Runner,
     where: Device | None,
     exact: bool,
+    yardstick: Yardstick | None,
 ) -> Iterator[tuple[Ints, Ints, int]]:
     """Count each part where and as it can be counted."""
     if where is not None and all(factored is not None for _, factored in plan):
@@ -153,11 +166,36 @@ def _counted(
         yield from count_on_device([(p, f) for p, f in plan if f is not None], where, runner, exact)
         return
     for part, factored in plan:
-        if factored is not None and exact:
+        if factored is not None and exact and yardstick is None:
             yield count_factored(factored, part, runner)
         else:
             function = plain(factored, runner) if factored else _function(scorer)
-            yield count_scores(function, part, runner)
+            if yardstick is not None:
+                function = _compared(function, factored, yardstick)
+            yield count_scores(function, part, runner, yardstick)
+
+
+def _yardstick(scorer: Any, task: Task) -> Yardstick | None:
+    """Find how the library compares whose protocol is asked for, if it does not simply compare."""
+    preset = remembered(task.protocol)
+    found = preset.yardstick if preset else None
+    if found is None or not found.margin:
+        return found
+    return replace(found, margin=float(getattr(scorer, "gamma", found.margin)))
+
+
+def _compared(function: Function, factored: Factored | None, yardstick: Yardstick) -> Function:
+    """Give what a library compares in place of scores, which must then be as large as its own."""
+
+    def keys(queries: Ints, candidates: Candidates) -> Any:
+        scores = host(array("scores", function(queries, candidates)))
+        if factored is not None and factored.form == "l2":
+            scores = -np.sqrt(-scores)  # a distance, which is squared here
+        if factored is not None and factored.form != "dot":
+            scores = scores + scores.dtype.type(yardstick.margin)
+        return yardstick.keys(scores)
+
+    return keys
 
 
 def _where(device: Any, scorer: Any) -> Device | None:

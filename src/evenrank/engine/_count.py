@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from evenrank.engine import _numpy
 from evenrank.engine._run import Runner, out_of_memory
 from evenrank.engine.scorer import Candidates, Factored
 from evenrank.errors import InputError
+from evenrank.protocols import Yardstick
 from evenrank.sums import Floats, Ints
 from evenrank.task import Lists, Part
 
@@ -245,25 +247,27 @@ def plain(factored: Factored, runner: Runner) -> Function:
     return scores
 
 
-def count_scores(function: Function, part: Part, runner: Runner) -> tuple[Ints, Ints, int]:
+def count_scores(
+    function: Function, part: Part, runner: Runner, yardstick: Yardstick | None = None
+) -> tuple[Ints, Ints, int]:
     """Count in scores as they are given: better, equal, and nothing undecided."""
     width = part.size if part.lists is None else int(part.lists.lengths.max(initial=1))
 
     def count(block: Block) -> None:
         everything = np.arange(len(block.queries))
         if part.lists is None:
-            _count_together(function, block, everything, None, runner)
+            _count_together(function, block, everything, None, runner, yardstick)
             return
         alone: list[int] = []
         for number, queries in block.groups():
             if len(queries) > 1 or not _inside(block, queries, part.lists[number]):
-                _count_together(function, block, queries, part.lists[number], runner)
+                _count_together(function, block, queries, part.lists[number], runner, yardstick)
             else:
                 alone.append(int(queries[0]))
         queries = np.array(alone, dtype=np.int64)
         lengths = part.lists.lengths[part.group[block.start + queries]]
         for length in np.unique(lengths):
-            _count_apart(function, block, queries[lengths == length], part.lists, runner)
+            _count_apart(function, block, queries[lengths == length], part.lists, runner, yardstick)
 
     return _blocks(part, runner, lambda memory: min(runner.batch, max(1, memory // (16 * width))), count)
 
@@ -273,8 +277,48 @@ def _inside(block: Block, queries: Ints, candidates: Ints) -> bool:
     return bool(np.isin(targets, candidates, assume_unique=False).all())
 
 
+class Counts:
+    """What is better than each target, and what ties with it, among scores that come in pieces.
+
+    Where ties have a band, what lies above either end is counted, and ties are the difference.
+    """
+
+    def __init__(
+        self, runner: Runner, first: Ints, goal: NDArray[Any], yardstick: Yardstick | None
+    ) -> None:
+        """Start with nothing; targets `first[i]:first[i + 1]` have the scores of row `i` to beat."""
+        self.kernels, self.first, self.yardstick = runner.kernels, first, yardstick
+        self.goals = yardstick.band(goal) if yardstick and yardstick.band else (goal,)
+        self.counts = [
+            (np.zeros(len(goal), np.int64), np.zeros(len(goal), np.int64)) for _ in self.goals
+        ]
+
+    def add(self, scores: NDArray[Any]) -> None:
+        """Count a piece of the matrix."""
+        for goal, (better, equal) in zip(self.goals, self.counts, strict=True):
+            self.kernels.count_rows(scores, self.first, goal, better, equal)
+
+    def without(self, scores: NDArray[Any], start: Ints) -> tuple[Ints, Ints]:
+        """Give better and equal, less what known answers contributed, whose scores are in lists."""
+        known = [(scores, -1)]
+        if self.yardstick and self.yardstick.handicap < inf:
+            known.append((scores - np.float32(self.yardstick.handicap), 1))
+        for goal, (better, equal) in zip(self.goals, self.counts, strict=True):
+            for values, sign in known:
+                more, same = self.kernels.count_lists(values, start, self.first, goal)
+                better += sign * more
+                equal += sign * same
+        (better, equal), (above, _) = self.counts[0], self.counts[-1]
+        return above, equal + better - above
+
+
 def _count_together(
-    function: Function, block: Block, queries: Ints, candidates: Ints | None, runner: Runner
+    function: Function,
+    block: Block,
+    queries: Ints,
+    candidates: Ints | None,
+    runner: Runner,
+    yardstick: Yardstick | None,
 ) -> None:
     """Count queries that share their candidates: all, or a list; in pieces where rows are very long.
 
@@ -308,15 +352,14 @@ def _count_together(
     for start in np.unique(targets // step * step).tolist():
         last = start, ask(start)
         goals.take(last[1], places.owner, targets, start)
-    goal = goals.values
-    better, equal = (np.zeros(len(goal), np.int64) for _ in "be")
+    counts = Counts(runner, places.first, goals.values, yardstick)
     for start in range(0, width, step):
         scores = last[1] if last[0] == start else ask(start)
         contributions.take(scores, known.owner, answers, start)
-        runner.kernels.count_rows(scores[:, : width - start], places.first, goal, better, equal)
+        counts.add(scores[:, : width - start])
         runner.advance(len(asked) * min(step, width - start))
-    less, same = runner.kernels.count_lists(contributions.values, known.first, places.first, goal)
-    block.better[places.values], block.equal[places.values] = better - less, equal - same
+    better, equal = counts.without(contributions.values, known.first)
+    block.better[places.values], block.equal[places.values] = better, equal
 
 
 class Column:
@@ -334,7 +377,14 @@ class Column:
         self.values[here] = piece[row[here], column[here] - start]
 
 
-def _count_apart(function: Function, block: Block, queries: Ints, lists: Lists, runner: Runner) -> None:
+def _count_apart(
+    function: Function,
+    block: Block,
+    queries: Ints,
+    lists: Lists,
+    runner: Runner,
+    yardstick: Yardstick | None,
+) -> None:
     """Count queries that have lists of their own, all of one length."""
     asked, places = block.queries[queries], block.of(queries)
     mine = lists.select(block.part.group[block.start + queries])
@@ -349,12 +399,10 @@ def _count_apart(function: Function, block: Block, queries: Ints, lists: Lists, 
         return np.asarray(scores.ravel()[np.searchsorted(inside, owner * size + values)])
 
     goal = pick(places.owner, block.targets[places.values])
-    better, equal = (np.zeros(len(goal), np.int64) for _ in "be")
-    runner.kernels.count_rows(scores, places.first, goal, better, equal)
-    less, same = runner.kernels.count_lists(
-        pick(known.owner, known.values), known.first, places.first, goal
-    )
-    block.better[places.values], block.equal[places.values] = better - less, equal - same
+    counts = Counts(runner, places.first, goal, yardstick)
+    counts.add(scores)
+    better, equal = counts.without(pick(known.owner, known.values), known.first)
+    block.better[places.values], block.equal[places.values] = better, equal
     runner.advance(matrix.size)
 
 

@@ -264,8 +264,6 @@ def test_evaluations_are_read_and_written(ranks):
     assert "<table>" in result._repr_html_()
     with pytest.raises(er.InputError, match="was not evaluated"):
         result["gmr"]
-    with pytest.raises(er.InputError, match="one group"):
-        ranks.by("side").evaluate("mrr").flat()
 
 
 def test_latex_escapes_names():

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenrank.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.extras import need
 from evenrank.grammar import parse, parse_metric
 from evenrank.law import Null
 from evenrank.metric import Metric, Statistic, Ties, check_ties
 from evenrank.sums import Floats
 from evenrank.table import Shown, Table, figure
 from evenrank.tally import Tally
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
 DEFAULT_WIDE = [
@@ -86,11 +92,29 @@ class Evaluation(Shown):
         """Eight characters that differ when the protocol differs."""
         return fingerprint(self.protocol)
 
-    def flat(self) -> dict[str, float]:
-        """Give name and value of every metric, for trackers and logs (one group only)."""
-        if len(self.values) != 1:
-            raise InputError("flat() is for one group", got=f"{len(self.values)} groups")
-        return {str(e): float(v) for e, v in zip(self.expressions, self.values[0], strict=True)}
+    def flat(self, prefix: str = "", *, plain: bool = False) -> dict[str, float]:
+        """Give every value under a short key that stays the same, for trackers and logs.
+
+        A key is the metric as it is written, behind the labels of its group if there are groups. With
+        `plain` it is spelled in letters, digits, `_`, `-` and `.`, which every tracker takes.
+
+        >>> from evenrank import Ranks
+        >>> ranks = Ranks.of([1, 3], candidates=9, keys={"side": ["head", "tail"]})
+        >>> ranks.evaluate("hits@1", "index(mr)").flat("test/", plain=True)
+        {'test/hits_at_1': 0.5, 'test/index_mr': 0.75}
+        >>> ranks.by("side").evaluate("hits@1").flat()
+        {'head/hits@1': 1.0, 'tail/hits@1': 0.0}
+        """
+        names = [plain_metric(e) if plain else str(e) for e in self.expressions]
+        labels = [[plain_label(text) if plain else text for text in label] for label in self.labels]
+        keys = [f"{prefix}{'/'.join([*label, name])}" for label in labels for name in names]
+        flat = dict(zip(keys, self.values.ravel().tolist(), strict=True))
+        if len(flat) < len(keys):
+            twice = next(key for key, times in Counter(keys).items() if times > 1)
+            raise InputError(
+                "two values would have the same key", got=repr(twice), do="take rows(), or rename one"
+            )
+        return flat
 
     def _label(self, row: int) -> dict[str, Any]:
         label: dict[str, Any] = dict(zip(self.label_names, self.labels[row], strict=True))
@@ -105,6 +129,18 @@ class Evaluation(Shown):
             self._label(i) | dict(zip(names, values.tolist(), strict=True))
             for i, values in enumerate(self.values)
         ]
+
+    def to_xarray(self) -> xr.Dataset:
+        """Give an xarray data set: a variable per metric, a dimension per label (needs xarray).
+
+        Where a combination of labels is no group, there is NaN.
+        """
+        kind = need("xarray").Dataset
+        if self.label_names:
+            dataset: xr.Dataset = kind.from_dataframe(self.to_pandas().set_index([*self.label_names]))
+        else:
+            dataset = kind(self.rows()[0])
+        return dataset.assign_attrs(self.protocol)
 
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
@@ -237,6 +273,24 @@ def cell(expression: Expression, value: float) -> str:
         return f"{value:,.0f}"
     signed = isinstance(expression, Adjusted) and expression.adjustment == "z" and value > 0
     return f"+{figure(value)}" if signed else figure(value)
+
+
+def plain_metric(expression: Expression) -> str:
+    """Spell a metric so that every tracker takes it as a name.
+
+    >>> [plain_metric(parse(m)) for m in ("hits@10", "z(1/median)", "mean(-0.5)", "quantile(0.9)")]
+    ['hits_at_10', 'z_inverse_median', 'mean_-0.5', 'quantile_0.9']
+    """
+    return plain_label(str(expression).replace("1/", "inverse_").replace("@", "_at_"))
+
+
+def plain_label(text: str) -> str:
+    """Spell a label so: what is no letter, digit, `_`, `-` or `.` becomes `_`.
+
+    >>> plain_label("/people/person/place of birth")
+    'people_person_place_of_birth'
+    """
+    return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "_"
 
 
 def default_expressions(*, wide: bool) -> list[Expression]:

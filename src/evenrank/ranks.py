@@ -29,14 +29,15 @@ from evenrank.adjusted import Expression
 from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, evaluate
 from evenrank.files import replacing
+from evenrank.frames import Framed
 from evenrank.metric import Ties
+from evenrank.protocols import remembered
 from evenrank.sums import Floats, Ints
 from evenrank.tally import Tally
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
-    import pyarrow as pa
+    import xarray as xr
 
 METADATA = "evenrank"
 TRIPLE = ("head", "relation", "tail")
@@ -52,7 +53,7 @@ class Work:
     kernels: str
 
 
-class Ranks:
+class Ranks(Framed):
     """Ranked targets, in columns.
 
     >>> ranks = Ranks.of([1, 2.5, 10], candidates=100, keys={"relation": ["a", "a", "b"]})
@@ -279,27 +280,10 @@ class Ranks:
         weight = {} if self.weight is None else {"weight": self.weight}
         return {**self.keys, **counts, **weight}
 
-    def to_polars(self) -> pl.DataFrame:
-        """Give a polars frame."""
-        import polars as pl
-
-        return pl.DataFrame(self._columns())
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Give a pandas frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self._columns())
-
-    def to_arrow(self) -> pa.Table:
-        """Give an Arrow table (needs pyarrow)."""
-        import pyarrow as pa
-
-        return pa.table(self)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the columns to anything that speaks Arrow, without a copy through Python."""
-        return self.to_polars().__arrow_c_stream__(requested_schema)
+    def to_xarray(self) -> xr.Dataset:
+        """Give an xarray data set along `target`, with the keys as coordinates (needs xarray)."""
+        dataset = super().to_xarray().rename_dims(row="target").set_coords([*self.keys])
+        return dataset.assign_attrs(self.protocol)
 
     # What is made of them ----------------------------------------------------------------------
 
@@ -345,6 +329,12 @@ class Ranks:
     def tie_rate(self) -> float:
         """Share of targets that tie with another candidate."""
         return self.tally().tie_rate
+
+    @property
+    def ties(self) -> Ties:
+        """The tie rule of the library whose protocol the ranks were made with; else `expected`."""
+        preset = remembered(self.protocol)
+        return preset.ties if preset else "expected"
 
     def tally(self, average: str | Sequence[str] = "micro") -> Tally:
         """Count the rows into a tally, weighted as the average asks.
@@ -420,10 +410,12 @@ class Ranks:
     def evaluate(
         self,
         *metrics: str | Expression,
-        ties: Ties = "expected",
+        ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
     ) -> Evaluation:
         """Evaluate metrics: named ones, or the default table with chance level, index and z.
+
+        `ties`: `expected` by default, or as the library does whose protocol the ranks were made with.
 
         >>> print(Ranks.of([1, 2, 40], candidates=50).evaluate("mrr", "index(mrr)", "z(mrr)"))
         metric   value   index       z
@@ -433,7 +425,7 @@ class Ranks:
         average: micro; ties: expected [788eeea3]
         """
         protocol = {**self.protocol, "average": average_name(average)}
-        return evaluate([self.tally(average)], metrics, ties=ties, protocol=protocol)
+        return evaluate([self.tally(average)], metrics, ties=ties or self.ties, protocol=protocol)
 
 
 class Groups:
@@ -463,14 +455,14 @@ class Groups:
     def evaluate(
         self,
         *metrics: str | Expression,
-        ties: Ties = "expected",
+        ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
     ) -> Evaluation:
         """Evaluate each group, with its own chance level."""
         return evaluate(
             [ranks.tally(average) for _, ranks in self],
             metrics,
-            ties=ties,
+            ties=ties or self.ranks.ties,
             labels=self.labels,
             label_names=self.names,
             protocol={**self.ranks.protocol, "average": average_name(average)},

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from html import escape
 from math import isfinite, isnan
 from typing import Any
+
+from evenrank.frames import Framed
 
 
 def figure(x: float) -> str:
@@ -163,7 +165,7 @@ class Table:
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><small>{notes}</small>"
 
 
-class Shown(ABC):
+class Shown(Framed):
     """A result to be read: prints as tables, and writes itself for papers, sheets and programs."""
 
     @abstractmethod
@@ -177,6 +179,10 @@ class Shown(ABC):
     @abstractmethod
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
+
+    def _columns(self) -> dict[str, list[Any]]:
+        rows = self.rows()
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def json(self) -> str:
         """Write everything as JSON (undefined values as null)."""

@@ -1,0 +1,24 @@
+"""Log an evaluation to Weights & Biases: how it was made, every metric, a table by relation, the ranks.
+
+Usage: python examples/log_to_wandb.py RANKS.parquet     (WANDB_MODE=offline keeps it on this machine)
+"""
+
+import sys
+
+import wandb
+
+import evenrank as er
+
+
+def main(path: str) -> None:
+    ranks = er.Ranks.load(path)
+    result = ranks.evaluate()
+    with wandb.init(project="evenrank", config=dict(result.protocol)) as run:
+        by_side = ranks.by("side").evaluate("mrr", "index(mrr)")
+        relations = wandb.Table(dataframe=ranks.by("relation").evaluate().to_pandas())
+        run.log({**result.flat(plain=True), **by_side.flat(plain=True), "relations": relations})
+        run.log_artifact(path, type="ranks")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,96 @@
+"""A Lightning callback that ranks in full after every epoch: sampling is not needed to be quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from evenrank.adjusted import Expression
+from evenrank.engine import rank
+from evenrank.errors import InputError
+from evenrank.extras import need
+from evenrank.ranks import Ranks
+from evenrank.task import Task
+
+need("lightning")  # before it is imported: says what to install
+
+import torch  # noqa: E402
+from lightning.pytorch import Callback, LightningModule, Trainer  # noqa: E402
+
+__all__ = ["RankingCallback"]
+
+DEFAULT = ("mrr", "index(mrr)", "hits@1", "hits@10", "mr", "index(mr)")
+
+
+class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightning is absent
+    """Ranks tasks with the module that is being trained, and logs metrics to monitor.
+
+    `valid` is ranked at the end of every validation (of every epoch of training, where there is no
+    validation), `test` at the end of a test; metrics are logged as `valid/index_mrr`, `test/hits_at_10`
+    and so on, for checkpoints, early stopping and loggers. `scorer` makes of the module what `er.rank`
+    takes (`lambda module: er.models.ComplEx(module.entity, module.relation)`); without it, the module
+    itself is ranked. `ranks` holds the last ranks. Among several processes the first one ranks.
+    """
+
+    def __init__(
+        self,
+        *metrics: str | Expression,
+        valid: Task | None = None,
+        test: Task | None = None,
+        scorer: Callable[[Any], Any] | None = None,
+        every: int = 1,
+        **options: Any,
+    ) -> None:
+        """Take the tasks, how often to rank (in epochs), and further options of `er.rank`."""
+        if valid is None and test is None:
+            raise InputError("nothing to rank", do="give valid=graph.task('valid'), test=, or both")
+        if every < 1:
+            raise InputError("every must be at least 1 epoch", got=every)
+        self.metrics = metrics or DEFAULT
+        self.tasks = {"valid": valid, "test": test}
+        self.scorer = scorer
+        self.every = every
+        self.options = {"progress": False, **options}
+        self.ranks: Ranks | None = None
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rank where checkpoints and early stopping look for what they monitor."""
+        if not trainer.sanity_checking:
+            self._rank("valid", trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rank here where there is no validation."""
+        if not trainer.enable_validation:
+            self._rank("valid", trainer, pl_module)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rank the test task."""
+        self._rank("test", trainer, pl_module)
+
+    def _rank(self, split: str, trainer: Trainer, module: LightningModule) -> None:
+        task = self.tasks[split]
+        due = trainer.state.fn != "fit" or (trainer.current_epoch + 1) % self.every == 0
+        if task is None or not due:
+            return
+        values = None
+        if trainer.is_global_zero:
+            with _evaluating(module):
+                self.ranks = rank(self.scorer(module) if self.scorer else module, task, **self.options)
+            values = self.ranks.evaluate(*self.metrics).flat(f"{split}/", plain=True)
+        values = trainer.strategy.broadcast(values)
+        # as tensors, because Lightning takes a number for float32
+        module.log_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()})
+
+
+@contextmanager
+def _evaluating(module: LightningModule) -> Iterator[None]:
+    """Switch dropout and the like off, and then each part of the module back to what it was."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training

@@ -1,0 +1,152 @@
+"""A torchmetrics metric whose state is a tally: many processes give every bit that one would give.
+
+The state is two vectors of int64: the rows of the tally's histograms, `(better, equal, weight, count)`
+and `(candidates, weight, count)`, one after the other, with weights by their bits. Processes gather
+these vectors and count equal rows together, so neither batches nor shards nor their order show in the
+result; a mean of means would.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank import columns
+from evenrank.adjusted import Expression
+from evenrank.errors import InputError
+from evenrank.evaluation import evaluate
+from evenrank.extras import need
+from evenrank.grammar import parse
+from evenrank.metric import Ties, check_ties
+from evenrank.ranks import Ranks
+from evenrank.sums import Ints
+from evenrank.tally import Histogram, Tally
+
+need("torchmetrics")  # before it is imported: says what to install
+
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+from torchmetrics import Metric  # noqa: E402
+
+__all__ = ["RankingMetric"]
+
+
+class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics is absent
+    """Rank-based metrics of all batches on all processes, adjusted for chance if asked.
+
+    `compute()` gives a scalar for one metric, and a dictionary with plain keys for several (or none: the
+    default table), in float64.
+
+    >>> metric = RankingMetric("mrr", "index(hits@1)")
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5], [0.2, 0.3, 0.4]]), torch.tensor([1, 0]))
+    >>> {name: round(value.item(), 3) for name, value in metric.compute().items()}
+    {'mrr': 0.667, 'index_hits_at_1': 0.25}
+    """
+
+    full_state_update = False
+    is_differentiable = False
+    ranks: Any  # vectors of counts, a list until processes are synchronised
+    sizes: Any
+
+    def __init__(self, *metrics: str | Expression, ties: Ties = "expected", **options: Any) -> None:
+        """Choose the metrics; `options` are those of every torchmetrics metric."""
+        super().__init__(**options)
+        check_ties(ties)
+        self.ties = ties
+        self.metrics = tuple(map(parse, metrics))
+        self.add_state("ranks", default=[], dist_reduce_fx="cat")
+        self.add_state("sizes", default=[], dist_reduce_fx="cat")
+        self.set_dtype(torch.int64)  # for processes that ranked nothing and gather empty vectors
+
+    def update(
+        self,
+        scores: Tensor | Ranks,
+        target: Tensor | None = None,
+        known: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> None:
+        """Count a batch: scores by query and candidate (higher is better) and each query's target.
+
+        `known` marks other right answers to leave out; the target always stays. What `er.rank` gave
+        can be counted as it is: `update(ranks)`.
+        """
+        if isinstance(scores, Ranks):
+            more = scores.tally()
+        else:
+            more = Tally.of(*_counted(scores, target, known), None if weight is None else _host(weight))
+        tally = self.tally + more
+        self.ranks, self.sizes = [self._state(tally.ranks)], [self._state(tally.sizes)]
+
+    def compute(self) -> Tensor | dict[str, Tensor]:
+        """Evaluate what all processes counted."""
+        result = evaluate([self.tally], self.metrics, ties=self.ties)
+        values = {
+            name: torch.tensor(value, dtype=torch.float64, device=self.device)
+            for name, value in result.flat(plain=True).items()
+        }
+        return values if len(values) > 1 else values.popitem()[1]
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """Whether larger is better; None for several metrics, which may disagree."""
+        return self.metrics[0].increasing if len(self.metrics) == 1 else None
+
+    @property
+    def tally(self) -> Tally:
+        """What this process counted (within `sync_context`, what all did)."""
+        return Tally(
+            _histogram(self.ranks, "better", "equal", "weight"),
+            _histogram(self.sizes, "candidates", "weight"),
+        )
+
+    def _state(self, histogram: Histogram) -> Tensor:
+        rows = [*histogram.columns.values(), histogram.counts]
+        integers = [c.view(np.int64) if c.dtype.kind == "f" else c.astype(np.int64) for c in rows]
+        return torch.from_numpy(np.stack(integers, axis=1).ravel()).to(self.device)
+
+
+def _histogram(state: list[Tensor] | Tensor, *names: str) -> Histogram:
+    """Read vectors of counts, adding rows that are alike."""
+    vectors = [state] if isinstance(state, Tensor) else state
+    flat = np.concatenate([np.zeros(0, np.int64), *map(_host, vectors)])
+    *values, counts = np.ascontiguousarray(flat.reshape(-1, len(names) + 1).T)
+    named = dict(zip(names, values, strict=True))
+    return Histogram.of(counts, **{**named, "weight": named["weight"].view(np.float64)})
+
+
+def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tuple[Ints, Ints, Ints]:
+    """Count better, equal and all candidates where the scores are: as `Ranks.from_scores` does."""
+    if target is None:
+        raise InputError("scores need their targets", do="update(scores, target), or update(ranks)")
+    if scores.ndim != 2:
+        raise InputError(
+            "scores must be a matrix, a row per query and a column per candidate",
+            got=f"shape {tuple(scores.shape)}",
+        )
+    goal = columns.repeat("target", columns.integers("target", _host(target), 0), len(scores))
+    columns.refuse(goal >= scores.shape[1], goal, "a target is not among the candidates (columns)")
+    if known is not None and known.shape != scores.shape:
+        raise InputError(
+            "known and scores differ in shape", got=f"{tuple(known.shape)} and {tuple(scores.shape)}"
+        )
+    at = torch.as_tensor(goal.copy(), device=scores.device)[:, None]
+    others = torch.ones_like(scores, dtype=torch.bool) if known is None else ~known.bool()
+    others = others.scatter(1, at, value=False)
+    score = scores.gather(1, at)
+    marked = [(scores > score) & others, (scores == score) & others, others]
+    counts = [marks.sum(1, dtype=torch.int32) for marks in marked]  # int64 takes twice as long
+    undefined = scores.amax(1).isnan()  # a NaN is what torch gives as the largest
+    better, equal, rest, nan = _host(torch.stack([*counts, undefined])).astype(np.int64)
+    if nan.any():
+        raise InputError(
+            "a score is not a number",
+            got=f"NaN for query {np.flatnonzero(nan)[0]}",
+            do="mend the model; a NaN has no rank",
+        )
+    return better, equal, rest + 1
+
+
+def _host(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy())

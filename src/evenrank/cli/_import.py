@@ -1,0 +1,306 @@
+"""From ranks and predictions of others to ranks: `evenrank import`."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+from evenrank.cli._shell import (
+    AsCsv,
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    Average,
+    By,
+    Metrics,
+    OwnTies,
+    UnseenOption,
+    app,
+    check_writable,
+    chosen_form,
+    show,
+)
+from evenrank.data import Graph, load
+from evenrank.errors import InputError
+from evenrank.grammar import parse
+from evenrank.integrations import dumps, ogb, topk, trec
+from evenrank.integrations._checkpoint import torch_file
+from evenrank.integrations._listed import Order
+from evenrank.integrations.trec import Targets
+from evenrank.ranks import Ranks
+from evenrank.task import Task
+
+Format = Literal["ampligraph", "anyburl", "libkge", "lists", "ogb", "pykeen", "trec", "wikikg90m"]
+FILES: dict[Format, str] = {
+    "ampligraph": "the array of ranks (.npy)",
+    "anyburl": "a file of predictions",
+    "libkge": "trace.yaml, or its folder",
+    "lists": "JSON lines",
+    "ogb": "arrays y_pred_pos and y_pred_neg (.npz, .pt)",
+    "pykeen": "arrays tail.optimistic, ... (.npz)",
+    "trec": "a run and its judgements",
+    "wikikg90m": "t_pred_top10 (.npz) and the answers (.npy)",
+}
+LISTS: set[Format] = {"anyburl", "lists", "trec", "wikikg90m"}
+# the formats that an option is for
+USES: dict[str, set[Format]] = {
+    "data": {"ampligraph", "anyburl", "libkge", "lists", "pykeen"},
+    "candidates": {"ampligraph", "libkge", "trec", "wikikg90m"},
+    "names": {"libkge"},
+    "order": LISTS - {"wikikg90m"},
+    "targets": {"trec"},
+    "relevant": {"trec"},
+    "settled": {"ampligraph"},
+    "lenient": LISTS,
+}
+PREDICTED = ("t_pred_top10", "t_correct_index", "t")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the shell was told."""
+
+    files: list[Path]
+    graph: Graph | None
+    split: str
+    asked: Callable[[Graph], Task]
+    candidates: int | None
+    names: Path | None
+    order: Order
+    targets: Targets
+    relevant: int
+    settled: str
+    lenient: bool
+    model: str
+
+    @property
+    def file(self) -> Path:
+        """The only file."""
+        if len(self.files) > 1:
+            raise InputError("one file is read at a time here", got=" ".join(map(str, self.files)))
+        return self.files[0]
+
+    @property
+    def data(self) -> Graph:
+        """The graph."""
+        if self.graph is None:
+            raise InputError("no graph to read the names from", do="name it: --data NAME_OR_FOLDER")
+        return self.graph
+
+    @property
+    def task(self) -> Task | int:
+        """What was ranked, or among how many candidates."""
+        if self.graph is not None:
+            return self.asked(self.graph)
+        if self.candidates is None:
+            raise InputError(
+                "the number of candidates is not known",
+                do="name the graph that was ranked (--data), or the number (--candidates)",
+            )
+        return self.candidates
+
+
+def _lists(given: Given, read: Callable[..., Ranks]) -> Ranks:
+    return read(
+        given.file,
+        given.data,
+        given.asked(given.data),
+        order=given.order,
+        lenient=given.lenient,
+        model=given.model,
+    )
+
+
+def _ogb(given: Given) -> Ranks:
+    parts = [ogb.ranks(_arrays(file), protocol={"model": given.model}) for file in given.files]
+    if len(parts) == 1:
+        return parts[0]
+    for file, part in zip(given.files, parts, strict=True):
+        part.keys["file"] = np.full(len(part), file.stem, dtype=object)
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole + part
+    return whole
+
+
+def _trec(given: Given) -> Ranks:
+    if len(given.files) != 2:
+        got = " ".join(map(str, given.files))
+        raise InputError("trec takes a run and its judgements", got=got)
+    if given.candidates is None:
+        raise InputError(
+            "the number of candidates is not known",
+            do="give the number of documents in the collection: --candidates",
+        )
+    return trec.ranks(
+        *given.files,
+        candidates=given.candidates,
+        relevant=given.relevant,
+        targets=given.targets,
+        order=given.order,
+        lenient=given.lenient,
+        model=given.model,
+    )
+
+
+def _wikikg90m(given: Given) -> Ranks:
+    found: dict[str, Any] = {}
+    for file in given.files:
+        for name, values in _arrays(file).items():
+            # OGB's files of answers are val_t.npy and val_t_correct_index.npy
+            known = next((known for known in PREDICTED if f"_{name}".endswith(f"_{known}")), None)
+            if known is None:
+                allowed = ", ".join(PREDICTED)
+                raise InputError(f"{file}: no array of WikiKG90M's", got=name, allowed=allowed)
+            found[known] = values
+    return topk.wikikg90m(
+        {topk.TAILS: found}, candidates=given.candidates, lenient=given.lenient, model=given.model
+    )
+
+
+READERS: dict[Format, Callable[[Given], Ranks]] = {
+    "ampligraph": lambda given: dumps.ampligraph(
+        _only(given.file), given.task, settled=given.settled, model=given.model
+    ),
+    "anyburl": lambda given: _lists(given, topk.anyburl),
+    "libkge": lambda given: dumps.libkge(
+        given.file, given.task, names=given.names, split=given.split, model=given.model
+    ),
+    "lists": lambda given: _lists(given, topk.jsonl),
+    "ogb": _ogb,
+    "pykeen": lambda given: dumps.pykeen(
+        _arrays(given.file), None if given.graph is None else given.asked(given.graph), model=given.model
+    ),
+    "trec": _trec,
+    "wikikg90m": _wikikg90m,
+}
+
+
+def _arrays(file: Path) -> Mapping[str, Any]:
+    """Read arrays by their names; a single array has its file's."""
+    if file.suffix in (".pt", ".pth"):
+        content = torch_file(file, trust_pickle=False)
+        return content if isinstance(content, dict) else {file.stem: content}
+    try:
+        content = np.load(file, allow_pickle=False)
+        return {file.stem: content} if isinstance(content, np.ndarray) else dict(content)
+    except FileNotFoundError:
+        raise InputError("no such file", got=str(file)) from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        got = str(error).splitlines()[0]
+        raise InputError(f"cannot read {file}", got=got, allowed=".npy, .npz, .pt") from None
+
+
+def _only(file: Path) -> Any:
+    arrays = _arrays(file)
+    if len(arrays) != 1:
+        raise InputError(f"{file} has more than one array", got=", ".join(arrays))
+    return next(iter(arrays.values()))
+
+
+@app.command("import")
+def import_command(
+    form: Annotated[Format, typer.Argument(metavar="FORMAT", help=", ".join(FILES))],
+    files: Annotated[
+        list[Path], typer.Argument(help="; ".join(f"{name}: {what}" for name, what in FILES.items()))
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the ranks here (.parquet or .csv).")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The graph: a folder, or a name of evenrank data list.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split that was ranked.")] = "test",
+    sides: Annotated[
+        Literal["both", "tail", "head", "relation"], typer.Option(help="What was asked for.")
+    ] = "both",
+    filter_: Annotated[
+        str,
+        typer.Option(
+            "--filter", help="Splits whose answers are left out: all, none, or e.g. train,valid."
+        ),
+    ] = "all",
+    unseen: UnseenOption = "keep",
+    candidates: Annotated[
+        int | None, typer.Option(help="Candidates per target, where no graph tells.")
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="LibKGE's data folder, which names its numbers.")
+    ] = None,
+    order: Annotated[
+        Order, typer.Option(help="Lists are ordered by their scores, or as they are listed.")
+    ] = "scores",
+    targets: Annotated[
+        Targets, typer.Option(help="TREC: every relevant document, or the first one of a query.")
+    ] = "every",
+    relevant: Annotated[int, typer.Option(help="TREC: the least judgement of what is relevant.")] = 1,
+    settled: Annotated[str, typer.Option(help="AmpliGraph: its ranking_strategy.")] = "worst",
+    lenient: Annotated[
+        bool,
+        typer.Option(
+            "--lenient", help="Leave unknown answers out; let the best place of repeated count."
+        ),
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="The name of the model (the name of the first file).")
+    ] = None,
+    metric: Metrics = None,
+    by: By = None,
+    ties: OwnTies = None,
+    average: Average = "micro",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    as_latex: AsLatex = False,
+) -> None:
+    """Take ranks and predictions of others: print the table and keep the ranks."""
+    shown = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    if out is not None:
+        check_writable(out)
+    wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
+    said = {
+        "data": data is not None,
+        "candidates": candidates is not None,
+        "names": names is not None,
+        "order": order != "scores",
+        "targets": targets != "every",
+        "relevant": relevant != 1,
+        "settled": settled != "worst",
+        "lenient": lenient,
+    }
+    for option, formats in USES.items():
+        if said[option] and form not in formats:
+            raise InputError(f"--{option} is not for {form}", allowed=", ".join(sorted(formats)))
+    kept: Any = filter_ if filter_ == "all" else None if filter_ == "none" else filter_.split(",")
+    given = Given(
+        files,
+        None if data is None else load(data, unseen=unseen),
+        split,
+        lambda graph: graph.task(split, sides=sides, filter=kept),
+        candidates,
+        names,
+        order,
+        targets,
+        relevant,
+        settled,
+        lenient,
+        model or files[0].stem,
+    )
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        ranks = READERS[form](given)
+    if not quiet and "scores" in ranks.protocol:
+        typer.echo(f"note: {ranks.protocol['scores']}", err=True)
+    if out is not None:
+        ranks.save(out)
+    source = ranks.by(*by.split(",")) if by else ranks
+    show(source.evaluate(*wanted, ties=ties, average=average), shown)

@@ -1,0 +1,32 @@
+"""Text files read line by line, gzipped or not, so that their size does not matter."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from evenrank.errors import InputError
+
+
+def lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+    """Give where each line stands (`file:number`) and its text; empty lines are passed over."""
+    try:
+        with Path(path).open("rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if zipped else Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                where = f"{path}:{number}"
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                except UnicodeDecodeError:
+                    raise InputError(f"{where}: not UTF-8", do="save it as UTF-8") from None
+                if text.strip():
+                    yield where, text
+    except FileNotFoundError:
+        raise InputError("no such file", got=str(path)) from None
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {path}", got=why, do="it may be damaged or truncated") from None

@@ -1,0 +1,259 @@
+"""Ranks that other libraries counted, with the candidates and keys of the task they were counted on.
+
+    ampligraph(ranks, task)      the array that `evaluate` and `evaluate_performance` return
+    pykeen(evaluator, task)      what a `RankBasedEvaluator(clear_on_finalize=False)` holds
+    libkge(path, task)           the ranks of examples in `trace.yaml`
+
+`task` is what was ranked, `graph.task("test")` say; or, for the first and the last, how many candidates
+there were. AmpliGraph and LibKGE give one rank per target, so a tie is settled by their rule: what the
+other rules would give is lost, and the protocol says so (`settled`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank.data._read import dictionary
+from evenrank.data.graph import PARTS
+from evenrank.errors import InputError
+from evenrank.integrations._lines import lines
+from evenrank.ranks import Ranks
+from evenrank.sums import Ints
+from evenrank.task import Task
+
+SIDES = ("tail", "head")  # in the order of a task that asks both
+AMPLIGRAPH = {"head": 0, "tail": 1}  # the columns of both sides: subject, object
+LIBKGE = {"sp": "tail", "po": "head"}
+FIELD = re.compile(
+    r"\b(split|data|task|s|p|o|rank|rank_filtered|rank_filtered_with_test|epoch|job_id): ([^,}\s]+)"
+)
+FILTERS = re.compile(r"\bfilter_splits: \[([^\]]*)\]")
+
+
+def ampligraph(
+    ranks: ArrayLike, task: Task | int, *, settled: str = "worst", model: str = "AmpliGraph"
+) -> Ranks:
+    """Take the array that AmpliGraph returns: a row per triple, subjects and objects in its columns.
+
+    A task of one side takes the array of `corrupt_side="s"` or `"o"`; of `"s+o"`, give the number of
+    candidates. `settled` is the `ranking_strategy`.
+
+    >>> both = ampligraph([[3, 1], [7, 2]], 40)
+    >>> both.better.tolist(), both.keys["side"].tolist()
+    ([0, 1, 2, 6], ['tail', 'tail', 'head', 'head'])
+    """
+    # read: AmpliGraph 2.2, ScoringBasedEmbeddingModel.evaluate, evaluation/metrics.py
+    table = np.asarray(ranks)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or table.shape[1] not in (1, 2):
+        raise InputError(
+            "ranks must be a row per triple, with one column or two",
+            got=f"shape {np.shape(ranks)}",
+        )
+    if (table < 1).any():
+        raise InputError(
+            "ranks start at 1",
+            got=table[table < 1][0],
+            do="rank again with ranking_strategy='worst': with a filter, AmpliGraph's 'best' and "
+            "'middle' take off known answers that were never counted",
+        )
+    protocol = {"settled": settled, "model": model}
+    if isinstance(task, Task):
+        sides = [part.side for part in task.parts]
+        if len(sides) != table.shape[1] or not set(sides) <= AMPLIGRAPH.keys():
+            raise InputError(
+                "ranks and task are not of the same sides",
+                got=f"{table.shape[1]} columns for {', '.join(sides)}",
+                do="ask the task for the sides that were corrupted (sides=)",
+            )
+        columns = [table[:, AMPLIGRAPH[side] if len(sides) == 2 else 0] for side in sides]
+        return _placed(task, np.concatenate(columns), protocol)
+    if table.shape[1] == 1:
+        return Ranks.of(table[:, 0], task, protocol=protocol)
+    whole = np.concatenate([table[:, AMPLIGRAPH[side]] for side in SIDES])
+    return Ranks.of(whole, task, keys={"side": np.repeat(SIDES, len(table))}, protocol=protocol)
+
+
+def _placed(task: Task, ranks: NDArray[Any], protocol: Mapping[str, str]) -> Ranks:
+    _check_length(task, len(ranks))
+    return Ranks.of(ranks, task.candidates, keys=task.keys, protocol={**task.protocol, **protocol})
+
+
+def _check_length(task: Task, count: int) -> None:
+    if count != len(task):
+        raise InputError(
+            "ranks and task differ in length",
+            got=f"{count:,} ranks for {len(task):,} targets",
+            do="take the split and the sides that were ranked; where triples with what train never "
+            "shows were left out, load the graph with unseen='drop'",
+        )
+
+
+def pykeen(evaluator: Any, task: Task | None = None, *, model: str = "PyKEEN") -> Ranks:
+    """Take the ranks that PyKEEN's `RankBasedEvaluator(clear_on_finalize=False)` holds, best and worst.
+
+    Or arrays by the names `tail.optimistic`, `tail.pessimistic`, `tail.candidates`, the same of head, as
+    `np.load` gives them. With a task, the ranks get its keys, and its candidates must be theirs.
+
+    >>> arrays = {"tail.optimistic": [1, 2], "tail.pessimistic": [1, 4], "tail.candidates": [9, 9]}
+    >>> pykeen(arrays).equal.tolist()
+    [0, 2]
+    """
+    # read: PyKEEN 1.11.1, pykeen/evaluation/rank_based_evaluator.py
+    arrays = evaluator if isinstance(evaluator, Mapping) else _held(evaluator)
+    found = [side for side in (*SIDES, "relation") if f"{side}.optimistic" in arrays]
+    sides = [part.side for part in task.parts] if task is not None else found
+    names = [
+        [f"{side}.{kind}" for side in sides] for kind in ("optimistic", "pessimistic", "candidates")
+    ]
+    missing = [name for kind in names for name in kind if name not in arrays]
+    if missing or not sides:
+        raise InputError(
+            "the evaluator holds no ranks" if not found else f"the evaluator holds no {missing[0]}",
+            got=", ".join(arrays) or "nothing",
+            do="make it with RankBasedEvaluator(clear_on_finalize=False), and evaluate",
+        )
+    low, high, candidates = (np.concatenate([arrays[name] for name in kind]) for kind in names)
+    if task is None:
+        lengths = [len(arrays[name]) for name in names[0]]
+        keys = {"side": np.repeat(np.array(sides, dtype=object), lengths)}
+        return Ranks.between(low, high, candidates, keys=keys, protocol={"model": model})
+    _check_length(task, len(low))
+    apart = np.flatnonzero(candidates != task.candidates)
+    if len(apart):
+        row = apart[0]
+        raise InputError(
+            "PyKEEN and the task count other candidates",
+            got=f"{int(candidates[row]):,} and {task.candidates[row]:,} in row {row}",
+            do="filter the task as the evaluation was (additional_filter_triples)",
+        )
+    protocol = {**task.protocol, "model": model}
+    return Ranks.between(low, high, candidates, keys=task.keys, protocol=protocol)
+
+
+def _held(evaluator: Any) -> dict[str, NDArray[Any]]:
+    """Join the batches an evaluator has seen."""
+    ranks = {f"{side}.{kind}": batches for (side, kind), batches in evaluator.ranks.items()}
+    counts = {f"{side}.candidates": batches for side, batches in evaluator.num_candidates.items()}
+    return {name: np.concatenate(batches) for name, batches in (ranks | counts).items()}
+
+
+def libkge(
+    path: str | os.PathLike[str],
+    task: Task | int,
+    *,
+    names: str | os.PathLike[str] | None = None,
+    split: str = "test",
+    model: str = "LibKGE",
+) -> Ranks:
+    """Read the ranks of examples from LibKGE's `trace.yaml`, or from the folder it is in.
+
+    LibKGE writes them with `eval.trace_level: example`; `kge dump trace --example` does as well. Its
+    numbers are those of `entity_ids.del` and `relation_ids.del`: `names` is the folder these are in,
+    which a graph with names needs. Of several evaluations of a split, the last one counts. `split` goes
+    with a number of candidates; a task knows its own.
+    """
+    # read: uma-pi1/kge, kge/job/eval_entity_ranking.py, kge/job/trace.py
+    file = Path(path) / "trace.yaml" if Path(path).is_dir() else Path(path)
+    known = task.protocol if isinstance(task, Task) else {"split": split}
+    examples = _examples(file, known["split"])
+    column = _column(file, examples[0], known.get("filter"))
+    missing = [1 for example in examples if column not in example]
+    if missing:
+        raise InputError(f"{file} has no {column}", got=f"{len(missing):,} such examples")
+    ranks = np.array([int(example[column]) for example in examples])
+    triples = [[int(example[letter]) for letter in "spo"] for example in examples]
+    keys = _keys(np.array(triples), Path(names) if names is not None else None)
+    keys["side"] = np.array([LIBKGE[example["task"]] for example in examples], dtype=object)
+    protocol = {"settled": "rounded mean, unless LibKGE was told otherwise", "model": model}
+    if not isinstance(task, Task):
+        return Ranks.of(ranks, task, keys=keys, protocol={"split": split, **protocol})
+    return _placed(task, ranks[_order(task, keys, names is not None)], protocol)
+
+
+def _examples(file: Path, split: str) -> list[dict[str, str]]:
+    """Read the examples of the last evaluation of a split."""
+    runs: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    for _, line in lines(file):
+        if "scope: example" in line and "rank_filtered: " in line:
+            example = dict(FIELD.findall(line))
+            if example.get("split", example.get("data")) == split:
+                filters = FILTERS.search(line)
+                example["filter"] = filters[1] if filters else ""
+                runs[example.get("job_id", ""), example.get("epoch", "")].append(example)
+    if not runs:
+        raise InputError(
+            f"{file} has no ranks of examples of {split}",
+            do="evaluate with LibKGE's eval.trace_level: example",
+        )
+    if len(runs) > 1:
+        warnings.warn(f"{len(runs)} evaluations of {split} in {file}: the last one counts", stacklevel=3)
+    return runs[next(reversed(runs))]
+
+
+def _column(file: Path, example: Mapping[str, str], wanted: str | None) -> str:
+    """Choose the rank that was filtered as the task is."""
+    if wanted is None:
+        return "rank_filtered"
+    if wanted == "none":
+        return "rank"
+    known, asked = (set(re.findall(r"[\w-]+", text)) for text in (example["filter"], wanted))
+    if not known or known == asked:
+        return "rank_filtered"
+    if known | {"test"} == asked:
+        return "rank_filtered_with_test"
+    raise InputError(
+        "the task is not filtered as LibKGE did it",
+        got=f"{wanted} in the task, {example['filter']} in {file}",
+        do="ask for the same: graph.task(..., filter=...)",
+    )
+
+
+def _keys(triples: Ints, folder: Path | None) -> dict[str, NDArray[Any]]:
+    """Give head, relation and tail, by their names where there are some."""
+    if folder is None:
+        return dict(zip(PARTS, triples.T, strict=True))
+    entity, relation = (
+        np.array(dictionary(folder / f"{what}_ids.del", "text"), dtype=object)
+        for what in ("entity", "relation")
+    )
+    for numbers, table in ((triples[:, ::2], entity), (triples[:, 1], relation)):
+        if numbers.max() >= len(table):
+            raise InputError(
+                f"{folder} does not name all that the trace has",
+                got=f"number {numbers.max():,} of {len(table):,} names",
+                do="take the data folder that was trained on",
+            )
+    head, kind, tail = triples.T
+    return dict(zip(PARTS, (entity[head], relation[kind], entity[tail]), strict=True))
+
+
+def _order(task: Task, keys: Mapping[str, NDArray[Any]], named: bool) -> list[int]:
+    """Find the example of each target; a triple that stands twice takes its examples in turn."""
+    places: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, key in enumerate(_rows(keys)):
+        places[key].append(i)
+    order = [places[key].pop(0) if places.get(key) else -1 for key in _rows(task.keys)]
+    rest = sum(map(len, places.values()))
+    if rest or -1 in order:
+        raise InputError(
+            "the trace and the task are not of the same triples",
+            got=f"{order.count(-1):,} only in the task, {rest:,} only in the trace",
+            do="take the split and the sides that LibKGE ranked"
+            + "; a graph with names needs those of LibKGE's numbers (names=, --names)" * (not named),
+        )
+    return order
+
+
+def _rows(keys: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, ...]]:
+    columns: Sequence[list[Any]] = [keys[name].tolist() for name in (*PARTS, "side")]
+    return (tuple(map(str, row)) for row in zip(*columns, strict=True))

@@ -1,0 +1,121 @@
+"""OGB's predictions (`y_pred_pos`, `y_pred_neg`) as ranks, and ranks as OGB's evaluator reports them.
+
+Where OGB ranks by MRR (ogbl-wikikg2, ogbl-biokg, ogbl-citation2), each positive has candidates of its
+own, a row of `y_pred_neg`; where by hits@K or ROC-AUC (ogbl-ppa, ogbl-collab, ogbl-vessel), all share
+one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank.engine._arrays import array, host
+from evenrank.errors import InputError
+from evenrank.grammar import parse
+from evenrank.metric import MRR
+from evenrank.ranks import Ranks
+from evenrank.sums import Ints
+
+POSITIVE, NEGATIVE = "y_pred_pos", "y_pred_neg"
+AT = (1, 3, 10)  # of the lists beside mrr_list
+SCORES_AT_ONCE = 2**22
+
+
+def ranks(
+    predictions: Mapping[str, Any],
+    *,
+    keys: Mapping[str, ArrayLike] | None = None,
+    protocol: Mapping[str, str] | None = None,
+) -> Ranks:
+    """Rank each positive of the dictionary that OGB's evaluator takes among its negatives.
+
+    Arrays may be NumPy's or torch's, on any device. A NaN is refused; OGB takes it for the best score.
+
+    >>> given = {"y_pred_pos": [0.5, 0.9], "y_pred_neg": [[0.5, 0.7, 0.1], [0.2, 0.3, 0.1]]}
+    >>> found = ranks(given)
+    >>> found.better.tolist(), found.equal.tolist(), found.candidates.tolist()
+    ([1, 0], [1, 0], [4, 4])
+    >>> {name: values.tolist() for name, values in result(found).items()}["mrr_list"]
+    [0.4000000059604645, 1.0]
+    """
+    missing = [name for name in (POSITIVE, NEGATIVE) if name not in predictions]
+    if missing:
+        raise InputError(f"no {missing[0]}", got=", ".join(predictions) or "nothing")
+    positive, negative = (host(array(name, predictions[name])) for name in (POSITIVE, NEGATIVE))
+    own = negative.ndim == 2
+    if positive.ndim != 1 or negative.ndim not in (1, 2) or (own and len(positive) != len(negative)):
+        raise InputError(
+            "positives and negatives do not fit each other",
+            got=f"shapes {positive.shape} and {negative.shape}",
+            allowed=f"{POSITIVE} of shape (n,) with {NEGATIVE} of shape (n, k), or (k,) for all",
+        )
+    for name, values in ((POSITIVE, positive), (NEGATIVE, negative)):
+        _refuse_nan(name, values)
+    better, equal = (_beside if own else _shared)(positive, negative)
+    count = negative.shape[-1]
+    return Ranks(
+        better,
+        equal,
+        count + 1,
+        keys=keys,
+        protocol={
+            "candidates": f"{count:,} given {'per target' if own else 'for all'}",
+            **(protocol or {}),
+        },
+    )
+
+
+def _refuse_nan(name: str, values: NDArray[Any]) -> None:
+    if np.isnan(values).any():
+        place = ", ".join(map(str, np.argwhere(np.isnan(values))[0]))
+        raise InputError(
+            "a score is not a number",
+            got=f"NaN in {name}[{place}]",
+            do="mend the model; a NaN has no rank",
+        )
+
+
+def _beside(positive: NDArray[Any], negative: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Compare each positive with its row, a few million scores at a time."""
+    better, equal = np.zeros((2, len(positive)), np.int64)
+    step = max(1, SCORES_AT_ONCE // max(1, negative.shape[1]))
+    for first in range(0, len(positive), step):
+        rows = slice(first, first + step)
+        goal = positive[rows, None]
+        better[rows] = (negative[rows] > goal).sum(axis=1)
+        equal[rows] = (negative[rows] == goal).sum(axis=1)
+    return better, equal
+
+
+def _shared(positive: NDArray[Any], negative: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Compare all positives with one sorted list."""
+    ordered = np.sort(negative)
+    low, high = (np.searchsorted(ordered, positive, side) for side in ("left", "right"))
+    return len(ordered) - high, high - low
+
+
+def result(ranked: Ranks, metric: str = "mrr") -> dict[str, Any]:
+    """Report ranks as OGB's evaluator does, under its names and with its rules for ties.
+
+    `mrr` gives a value per target, in `hits@1_list`, `hits@3_list`, `hits@10_list` and `mrr_list`, of
+    mean ranks; `hits@50`, or any other k, one value, of the worst ranks; `rocauc` one value, where ties
+    count a half.
+
+    >>> result(Ranks([0, 2], [0, 1], 5), "hits@3"), result(Ranks([0, 2], [0, 1], 5), "rocauc")
+    ({'hits@3': 0.5}, {'rocauc': 0.6875})
+    """
+    # read: snap-stanford/ogb, ogb/linkproppred/evaluate.py
+    mean = ranked.better + ranked.equal / 2 + 1
+    if metric == "rocauc":
+        return {metric: float((1 - (mean - 1) / (ranked.candidates - 1)).mean())}
+    expression = parse(metric)
+    if expression == MRR:
+        lists = {f"hits@{k}_list": (mean <= k).astype(np.float32) for k in AT}
+        return {**lists, "mrr_list": 1 / mean.astype(np.float32)}
+    if not str(expression).startswith("hits@"):
+        raise InputError("OGB reports no such metric", got=metric, allowed="mrr, hits@k, rocauc")
+    return {str(expression): ranked.evaluate(expression, ties="pessimistic")[expression]}

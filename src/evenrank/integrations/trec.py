@@ -1,0 +1,185 @@
+"""TREC's runs and judgements (qrels) as ranks: one row per relevant document, or per query.
+
+A line of a run is `query Q0 document rank score tag`, and one of the judgements is `query 0 document
+relevance`. As in trec_eval, documents are ordered by score, whatever the column `rank` says; but equal
+scores tie, where trec_eval orders them by name. A run that lists the best thousand says nothing of the
+rest (see `evenrank.integrations._listed`); trec_eval takes what is not listed for what never comes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from evenrank.errors import InputError
+from evenrank.integrations._lines import lines
+from evenrank.integrations._listed import Batch, Listed, Order, check_order
+from evenrank.ranks import Ranks
+from evenrank.sums import Ints
+from evenrank.task import Lists, Task, offsets
+
+Targets = Literal["every", "first"]
+RUN = "query Q0 document rank score tag"
+JUDGEMENTS = "query 0 document relevance"
+
+
+def ranks(
+    run: str | os.PathLike[str],
+    judgements: str | os.PathLike[str],
+    *,
+    candidates: int,
+    relevant: int = 1,
+    targets: Targets = "every",
+    order: Order = "scores",
+    lenient: bool = False,
+    model: str | None = None,
+) -> Ranks:
+    """Rank the relevant documents of each query among `candidates`, the documents of the collection.
+
+    A document is relevant if it is judged `relevant` or more. Each is ranked without the other relevant
+    ones in its way, so that chance is exact. `targets="first"` keeps the best of each query: then `mrr`
+    is trec_eval's `recip_rank` and `hits@k` its `success`, but the level of chance is too low for
+    queries with several relevant documents. The lines of a query must stand together in the run.
+    """
+    check_order(order)
+    if targets not in ("every", "first"):
+        raise InputError("unknown targets", got=repr(targets), allowed="every, first")
+    judged = _judged(judgements, relevant)
+    answers = {query: documents for query, documents in judged.items() if documents}
+    if not answers:
+        raise InputError(f"{judgements}: no document is judged {relevant} or more")
+    listed = Listed(_task(answers, candidates, relevant, targets), lenient=lenient)
+    if len(answers) < len(judged):
+        listed.left_out["queries without a relevant document"] = len(judged) - len(answers)
+    part = listed.task.parts[0]
+    number = {query: i for i, query in enumerate(answers)}
+    tag = ""
+    for query, result in _results(run):
+        tag = tag or result.tag
+        if query not in judged:
+            listed.left_out["queries of the run that are not judged"] += 1
+        elif query in answers:
+            at = np.arange(*part.first[number[query] : number[query] + 2])
+            listed.add(0, _batch(result, answers[query], at, candidates, order))
+    best_of = "query" if targets == "first" else None
+    return listed.ranks(model or tag or Path(run).name, order, best_of=best_of)
+
+
+class _Result:
+    """What a run lists for a query."""
+
+    def __init__(self, where: str, tag: str) -> None:
+        self.where, self.tag = where, tag
+        self.documents: list[str] = []
+        self.scores: list[float] = []
+
+
+def _judged(path: str | os.PathLike[str], relevant: int) -> dict[str, list[str]]:
+    """Read the relevant documents of each query that is judged at all."""
+    judged: dict[str, list[str]] = defaultdict(list)
+    seen: set[tuple[str, str]] = set()
+    for where, line in lines(path):
+        query, _, document, relevance = _fields(where, line, JUDGEMENTS)
+        if (query, document) in seen:
+            raise InputError(f"{where}: a document is judged twice", got=f"{document} for query {query}")
+        seen.add((query, document))
+        judged[query] += [document] if _number(where, relevance) >= relevant else []
+    return judged
+
+
+def _results(path: str | os.PathLike[str]) -> Iterator[tuple[str, _Result]]:
+    """Give what a run lists, query by query."""
+    seen: set[str] = set()
+    current, result = "", _Result("", "")
+    for where, line in lines(path):
+        query, _, document, _, score, tag = _fields(where, line, RUN)
+        if query != current or not seen:
+            if query in seen:
+                raise InputError(
+                    f"{where}: the lines of a query must stand together",
+                    got=f"query {query} again",
+                    do="sort the run: sort -s -k1,1 RUN",
+                )
+            if seen:
+                yield current, result
+            seen.add(query)
+            current, result = query, _Result(where, tag)
+        result.documents.append(document)
+        result.scores.append(_number(where, score))
+    if seen:
+        yield current, result
+
+
+def _fields(where: str, line: str, columns: str) -> list[str]:
+    fields = line.split()
+    if len(fields) != len(columns.split()):
+        raise InputError(f"{where}: not a line of TREC's", got=repr(line[:60]), allowed=columns)
+    return fields
+
+
+def _number(where: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{where}: not a number", got=repr(text)) from None
+
+
+def _task(
+    answers: Mapping[str, Sequence[str]], candidates: int, relevant: int, targets: Targets
+) -> Task:
+    """Ask for each relevant document; those of a query are numbered from 0, in the order judged."""
+    lengths = [len(documents) for documents in answers.values()]
+    owner = np.repeat(np.arange(len(answers)), lengths)
+    numbers = np.arange(len(owner)) - offsets(lengths)[owner]
+    if max(lengths) > candidates:
+        raise InputError(
+            "there are fewer candidates than relevant documents",
+            got=f"{candidates:,} and {max(lengths):,}",
+            do="give the number of documents in the collection",
+        )
+    names = list(answers)
+    return Task.of(
+        owner,
+        numbers,
+        size=candidates,
+        known=(owner, numbers),
+        keys={
+            "query": np.array([names[i] for i in owner], dtype=object),
+            "answer": np.array(
+                [name for documents in answers.values() for name in documents], dtype=object
+            ),
+        },
+        protocol={
+            "task": "retrieval",
+            "candidates": f"{candidates:,} documents",
+            "relevant": f"judged {relevant} or more",
+            "targets": {"every": "every relevant document", "first": "the first relevant document"}[
+                targets
+            ],
+        },
+    )
+
+
+def _batch(result: _Result, relevant: Sequence[str], at: Ints, candidates: int, order: Order) -> Batch:
+    """Number the documents of a result: the relevant ones as the task does, then all others."""
+    numbers = {document: i for i, document in enumerate(relevant)}
+    values = np.array([numbers.setdefault(name, len(numbers)) for name in result.documents])
+    if len(numbers) > candidates:
+        raise InputError(
+            f"{result.where}: more documents are listed than there are candidates",
+            got=f"{len(numbers):,} and {candidates:,}",
+            do="give the number of documents in the collection",
+        )
+    names = list(numbers)
+    return Batch(
+        at,
+        Lists(offsets(np.full(len(at), len(values))), np.tile(values, len(at))),
+        np.tile(np.array(result.scores), len(at)) if order == "scores" else None,
+        where=lambda _: result.where,
+        name=names.__getitem__,
+    )

@@ -2,8 +2,15 @@
 
 from importlib.util import find_spec
 
-# torch is an extra, and triton comes with torch for GPUs
-NEEDS = {"_device": "torch", "_torch": "torch", "_triton": "triton"}
+# torch is an extra, and triton comes with torch for GPUs; so are the libraries of integrations
+NEEDS = {
+    "engine/_device": "torch",
+    "engine/_torch": "torch",
+    "engine/_triton": "triton",
+    "integrations/lightning": "lightning",
+    "integrations/pykeen/_evaluator": "pykeen",
+    "integrations/torchmetrics": "torchmetrics",
+}
 collect_ignore = [
-    f"src/evenrank/engine/{module}.py" for module, extra in NEEDS.items() if find_spec(extra) is None
+    f"src/evenrank/{module}.py" for module, extra in NEEDS.items() if find_spec(extra) is None
 ]

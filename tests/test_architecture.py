@@ -14,7 +14,8 @@ SOURCE = Path(evenrank.__file__).parent
 # a room may import only rooms to its right; rooms in one group do not import each other
 LEVELS = [
     {"cli"},
-    {"report"},
+    {"report", "integrations"},
+    {"sampled"},
     {"compare", "published"},
     {"models"},
     {"engine", "data"},
@@ -23,14 +24,17 @@ LEVELS = [
     {"grammar"},
     {"adjusted"},
     {"law"},
-    {"tally"},
+    {"tally", "protocols"},
     {"metric"},
     {"sums", "columns", "table", "files"},
+    {"frames"},
+    {"extras"},
     {"errors"},
 ]
 HEAVY = (
     *("torch", "polars", "altair", "numba", "pandas", "pyarrow", "scipy", "typer", "rich"),
     *("safetensors", "threadpoolctl", "pooch", "requests", "tomllib"),
+    *("torchmetrics", "lightning", "sklearn", "mlflow", "wandb", "xarray"),
 )
 # columns sits beside sums because both are tools; it takes its array types from there
 ALLOWED_BESIDE = {("columns", "sums")}

@@ -282,7 +282,7 @@ def test_help_and_version():
             "impossible value of mrr; got mrr=430; allowed: 0.02 to 1",
         ),
         (["rank", "no.safetensors", "--data", "nations"], "no such file; got no.safetensors"),
-        (["rank", "FILE", "--data", "nations"], "cannot read"),
+        (["rank", "FILE", "--data", "nations"], "no reader knows this checkpoint"),
         (["rank", "MODEL"], "Missing option '--data'"),
         (["rank", "MODEL", "--data", "nowhere"], "no such folder or graph; got 'nowhere'"),
         (["rank", "MODEL", "--data", "umls"], "do not number entities and relations alike"),

@@ -8,7 +8,7 @@
 0.000186867...
 """
 
-from evenrank import models
+from evenrank import integrations, models, protocols
 from evenrank.adjusted import Adjusted, Affine, index, ratio, z
 from evenrank.compare import Across, Comparison, Intervals, Seeds, across, compare, intervals, seeds
 from evenrank.data import Graph, load
@@ -42,6 +42,7 @@ from evenrank.metric import (
 from evenrank.properties import desiderata
 from evenrank.published import Published, adjust, baseline, published
 from evenrank.ranks import Ranks
+from evenrank.sampled import Estimate, estimate
 from evenrank.tally import Tally
 from evenrank.task import Task
 
@@ -62,6 +63,7 @@ __all__ = [
     "Affine",
     "Comparison",
     "DegenerateError",
+    "Estimate",
     "Evaluation",
     "EvenrankError",
     "Factored",
@@ -88,12 +90,15 @@ __all__ = [
     "compare",
     "define",
     "desiderata",
+    "estimate",
     "index",
+    "integrations",
     "intervals",
     "load",
     "models",
     "null",
     "parse",
+    "protocols",
     "published",
     "rank",
     "ratio",

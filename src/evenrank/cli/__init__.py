@@ -1,4 +1,4 @@
-"""The shell: `evenrank rank`, metrics, compare, report, null, adjust, baseline, explore, ...
+"""The shell: `evenrank rank`, metrics, estimate, compare, report, null, adjust, baseline, explore, ...
 
 Results go to stdout, as a table or as JSON, CSV, Markdown or LaTeX. Bad input is one line on stderr and
 exit code 2.
@@ -13,12 +13,20 @@ from typing import Annotated
 import typer
 
 import evenrank
-from evenrank.cli import _chance, _data, _evaluate, _rank  # noqa: F401  # they add their commands to app
+from evenrank.cli import (  # noqa: F401  # they add their commands to app
+    _chance,
+    _data,
+    _estimate,
+    _evaluate,
+    _import,
+    _rank,
+)
 from evenrank.cli._shell import app
 from evenrank.errors import EvenrankError
 
 # as they are mostly used, and not as the modules are called
-ORDER = ["rank", "metrics", "compare", "report", "null", "adjust", "baseline", "explore", "demo"]
+ORDER = ["rank", "import", "metrics", "estimate", "compare", "report"]
+ORDER += ["null", "adjust", "baseline", "explore", "demo"]
 app.registered_commands.sort(key=lambda command: ORDER.index(str(command.name)))
 
 

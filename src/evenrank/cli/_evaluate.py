@@ -23,6 +23,7 @@ from evenrank.cli._shell import (
     CandidatesOption,
     Level,
     Metrics,
+    OwnTies,
     Samples,
     Seed,
     TiesOption,
@@ -55,7 +56,7 @@ def metrics(
     ] = None,
     metric: Metrics = None,
     by: By = None,
-    ties: TiesOption = "expected",
+    ties: OwnTies = None,
     average: Average = "micro",
     every_average: Annotated[
         bool,
@@ -95,6 +96,7 @@ def metrics(
     keys = tuple(by.split(",")) if by else ()
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
     loaded = _stratified(loaded, (*keys, *average.split(",")), data)
+    ties = ties or _their_ties(loaded)
     if interval is not None:
         if every_average:
             raise InputError("intervals are of one average", got="--averages", do="use --average")
@@ -114,12 +116,24 @@ def metrics(
         show(made, form)
     elif len(loaded) > 1:
         shown = AVERAGES if every_average else (average,)
-        show(_several(ranks, loaded, wanted, keys, ties, shown), form)
+        show(rows_per_file(ranks, loaded, wanted, keys, ties, shown), form)
     elif every_average:
         show(averages(loaded[0], *wanted, by=keys, ties=ties), form)
     else:
         source = loaded[0].by(*keys) if keys else loaded[0]
         show(source.evaluate(*wanted, ties=ties, average=average), form)
+
+
+def _their_ties(loaded: list[Ranks]) -> Ties:
+    """Give the tie rule of the protocol that all files were ranked by."""
+    rules = sorted({ranks.ties for ranks in loaded})
+    if len(rules) > 1:
+        raise InputError(
+            "the files were ranked by protocols that treat ties differently",
+            got=", ".join(rules),
+            do="choose a rule for all: --ties",
+        )
+    return rules[0]
 
 
 def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> list[Ranks]:
@@ -138,13 +152,14 @@ def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> l
     return [strata(ranks, graph, *needed) for ranks in loaded]
 
 
-def _several(
-    paths: list[Path],
-    loaded: list[Ranks],
-    wanted: list[str | Expression],
+def rows_per_file(
+    paths: Sequence[Path],
+    loaded: Sequence[Ranks],
+    wanted: Sequence[str | Expression],
     keys: tuple[str, ...],
     ties: Ties,
     shown: Sequence[str],
+    what: str = "ranks",
 ) -> Evaluation:
     """One row per file (and group, and average); the protocol is what all of them agree on."""
     several = len(shown) > 1
@@ -160,7 +175,7 @@ def _several(
         wanted,
         ties=ties,
         labels=labels,
-        label_names=("ranks", *keys, "average")[: None if several else -1],
+        label_names=(what, *keys, "average")[: None if several else -1],
         protocol=protocol if several else {**protocol, "average": shown[0]},
     )
     return one_count(made, sum(map(len, loaded))) if several else made

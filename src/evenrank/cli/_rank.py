@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from evenrank import models
+from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._shell import (
     AsCsv,
     AsJson,
@@ -18,10 +19,11 @@ from evenrank.cli._shell import (
     Average,
     By,
     Metrics,
-    TiesOption,
+    OwnTies,
     app,
     check_writable,
     chosen_form,
+    file_names,
     show,
 )
 from evenrank.data import Unseen, load
@@ -30,6 +32,9 @@ from evenrank.engine import rank
 from evenrank.errors import InputError
 from evenrank.evaluation import evaluate
 from evenrank.grammar import parse
+from evenrank.integrations import READERS
+from evenrank.integrations import load as read_model
+from evenrank.protocols import Name, preset
 from evenrank.ranks import Ranks
 from evenrank.table import figure
 from evenrank.task import Outside
@@ -39,11 +44,25 @@ Sides = Literal["both", "tail", "head", "relation", "pair"]
 
 @app.command("rank")
 def rank_command(
-    model: Annotated[Path, typer.Argument(help="A model saved by evenrank (.safetensors).")],
+    model: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Models saved by evenrank (.safetensors) or checkpoints of other libraries."
+        ),
+    ],
     data: Annotated[str, typer.Option(help="A folder with a graph, or a name of evenrank data list.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the ranks here (.parquet or .csv).")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Write the ranks here (.parquet or .csv); of several models, a folder."
+        ),
     ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help=f"What kind of checkpoint it is: auto, {', '.join(READERS)}.")
+    ] = "auto",
+    trust_pickle: Annotated[
+        bool, typer.Option("--trust-pickle", help="Unpickle a checkpoint, which may run code in it.")
+    ] = False,
     split: Annotated[str, typer.Option(help="The split whose triples are ranked.")] = "test",
     sides: Annotated[Sides, typer.Option(help="What is asked for; both means tail and head.")] = "both",
     filter_: Annotated[
@@ -63,11 +82,15 @@ def rank_command(
         Outside, typer.Option(help="What to do with targets that are not among their candidates.")
     ] = "refuse",
     unseen: Annotated[
-        Unseen, typer.Option(help="Keep or drop entities and relations that train never shows.")
-    ] = "keep",
+        Unseen | None,
+        typer.Option(help="Keep or drop what train never shows (keep, or as the protocol does)."),
+    ] = None,
+    protocol: Annotated[
+        Name | None, typer.Option(help="Filter, compare scores and rank ties as this library does.")
+    ] = None,
     metric: Metrics = None,
     by: By = None,
-    ties: TiesOption = "expected",
+    ties: OwnTies = None,
     average: Average = "micro",
     device: Annotated[str, typer.Option(help="cpu, cuda, auto, or torch:DEVICE.")] = "cpu",
     memory: Annotated[str | None, typer.Option(help="Working space, e.g. 500MB.")] = None,
@@ -82,13 +105,11 @@ def rank_command(
     as_markdown: AsMarkdown = False,
     as_latex: AsLatex = False,
 ) -> None:
-    """Rank a model on a graph: filtered, both sides; print the table and keep the ranks."""
+    """Rank models on a graph: filtered, both sides; print the table and keep the ranks."""
     form = chosen_form(as_json, as_csv, as_markdown, as_latex)
-    if out is not None:
-        check_writable(out)
+    files = _places(model, out)
     wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
-    scorer = models.load(model)
-    graph = load(data, unseen=unseen)
+    graph = load(data, unseen=unseen or (preset(protocol).unseen if protocol else "keep"))
     splits: list[str] | Literal["all"] | None = [name.strip() for name in filter_.split(",")]
     if filter_ in ("all", "none"):
         splits = "all" if filter_ == "all" else None
@@ -99,25 +120,64 @@ def rank_command(
         candidates=_candidates(candidates),
         seed=seed,
         outside=outside,
+        protocol=protocol,
     )
     if not quiet:
         for note in graph.notes:
             typer.echo(f"note: {note}", err=True)
-    ranks = rank(
-        scorer, task, device=device, memory=memory, threads=threads, exact=exact, progress=not quiet
-    )
-    if out is not None:
-        ranks.save(out)
-    source = ranks.by(*by.split(",")) if by else ranks
-    show(source.evaluate(*wanted, ties=ties, average=average), form)
-    if not quiet and ranks.work is not None:
-        work = ranks.work
-        typer.echo(
-            f"{work.scores:,} scores in {work.seconds:.2f} s: {work.scores / work.seconds / 1e6:,.3g} "
-            f"million/s ({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
-            + (f"; ranks in {out}" if out else ""),
-            err=True,
+    ranked = []
+    for path, file in zip(model, files, strict=True):
+        scorer = read_model(path, graph, format=format_, trust_pickle=trust_pickle)
+        if not quiet:
+            for note in getattr(scorer, "notes", ()):
+                typer.echo(f"note: {path.name}: {note}", err=True)
+        ranks = rank(
+            scorer, task, device=device, memory=memory, threads=threads, exact=exact, progress=not quiet
         )
+        if file is not None:
+            ranks.save(file)
+        ranked.append(ranks)
+    keys = tuple(by.split(",")) if by else ()
+    if len(ranked) > 1:
+        ties = ties or ranked[0].ties
+        show(rows_per_file(model, ranked, wanted, keys, ties, (average,), what="model"), form)
+    else:
+        source = ranked[0].by(*keys) if keys else ranked[0]
+        show(source.evaluate(*wanted, ties=ties, average=average), form)
+    if not quiet:
+        for ranks, file in zip(ranked, files, strict=True):
+            typer.echo(_work(ranks, file), err=True)
+
+
+def _places(models: list[Path], out: Path | None) -> list[Path | None]:
+    """Say where the ranks of each model go, and see that they can be written before the work begins."""
+    if out is None:
+        return [None] * len(models)
+    if len(models) == 1:
+        check_writable(out)
+        return [out]
+    if not out.is_dir():
+        raise InputError(
+            "the ranks of several models need a folder", got=str(out), do="make it, or rank one model"
+        )
+    places: list[Path | None] = []
+    for name in file_names(models):
+        places.append(out / f"{Path(name).name}.parquet")
+        check_writable(out / f"{Path(name).name}.parquet")
+    if len(set(places)) < len(places):
+        raise InputError("two models would write the same file of ranks", got=str(out))
+    return places
+
+
+def _work(ranks: Ranks, file: Path | None) -> str:
+    """Say what ranking took."""
+    work = ranks.work
+    assert work is not None  # they were ranked just now
+    return (
+        f"{work.scores:,} scores in {work.seconds:.2f} s: {work.scores / work.seconds / 1e6:,.3g} "
+        f"million/s ({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
+        + (f"; ranks in {file}" if file else "")
+    )
 
 
 def _candidates(text: str) -> Candidates:

@@ -34,6 +34,9 @@ Metrics = Annotated[
 ]
 By = Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")]
 TiesOption = Annotated[Ties, typer.Option(help="How tied scores are ranked.")]
+OwnTies = Annotated[
+    Ties | None, typer.Option(help="How tied scores are ranked (expected, or as the protocol does).")
+]
 Average = Annotated[
     str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
 ]

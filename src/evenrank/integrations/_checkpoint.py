@@ -1,0 +1,169 @@
+"""What a reader of foreign checkpoints gives, and how its rows come to be numbered as a graph's are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank.engine.scorer import Candidates
+from evenrank.errors import InputError
+from evenrank.extras import need
+from evenrank.models import Model
+from evenrank.sums import Ints
+from evenrank.task import HOLE
+
+if TYPE_CHECKING:
+    from evenrank.data.graph import Graph, Names
+
+# the arrays of a model that have a row per entity, and those that have one per relation
+OF_ENTITIES = ("entity", "head", "tail")
+OF_RELATIONS = ("relation", "backward")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model of another library: what scores, the names of its rows where it has them, what to know.
+
+    `model` is a model of `evenrank.models`, or a scorer, a black box, which has a `name`, and `entities`
+    and `relations`: how many it knows of each.
+    """
+
+    model: Any
+    entities: Sequence[str] | None = None
+    relations: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
+    """Give the model with its rows numbered as a graph's, and with what to know as `notes`."""
+    model, notes = checkpoint.model, checkpoint.notes
+    # where the model itself says how its rows are numbered, that is compared when it is ranked
+    if graph is not None and not getattr(model, "vocabulary", None):
+        entity = _rows("entities", checkpoint.entities, model.entities, graph.entities, source)
+        relation = _rows("relations", checkpoint.relations, model.relations, graph.relations, source)
+        missing = [w for w, rows in (("entities", entity), ("relations", relation)) if rows is None]
+        if missing:
+            notes += (
+                f"taken to be numbered as the graph is: there are no names of {' and '.join(missing)} "
+                "to compare",
+            )
+        model = renumbered(model, entity, relation)
+        if not missing and isinstance(model, Model):
+            object.__setattr__(model, "vocabulary", graph.vocabulary)
+    object.__setattr__(model, "notes", notes)
+    return model
+
+
+def _rows(what: str, names: Sequence[str] | None, count: int, wanted: Names, source: str) -> Ints | None:
+    """Give the model's row of each of the graph's names; None: there are no names to compare."""
+    own = names is not None and dict(zip(names, range(count), strict=True))
+    known = [str(name) for name in wanted]
+    comparable = own and not (isinstance(wanted, range) and own.keys().isdisjoint(known))
+    lost = [name for name in known if name not in own] if own and comparable else []
+    if count != len(wanted) or lost:
+        unknown = f" (not in the model: {', '.join(lost[:3])}{', ...' * (len(lost) > 3)})" * bool(lost)
+        raise InputError(
+            f"model and graph do not have the same {what}",
+            got=f"{count:,} in {source}, {len(wanted):,} in the graph{unknown}",
+            do="rank on the graph the model was trained on; whether it knows what train never shows is "
+            "unseen='keep' or 'drop' (--unseen)",
+        )
+    return np.array([own[name] for name in known]) if own and comparable else None
+
+
+def renumbered(model: Any, entity: Ints | None, relation: Ints | None) -> Any:
+    """Give a model, or a scorer, for other numbers: `entity[i]` is the old number of entity `i`."""
+    entity, relation = (None if rows is None or _is_range(rows) else rows for rows in (entity, relation))
+    if entity is None and relation is None:
+        return model
+    if not isinstance(model, Model):
+        return Renumbered(model, entity, relation)
+    arrays = {
+        name: getattr(model, name)[rows]
+        for names, rows in ((OF_ENTITIES, entity), (OF_RELATIONS, _with_inverses(model, relation)))
+        for name in names
+        if rows is not None and name in model.ARRAYS
+    }
+    return replace(model, **arrays)  # type: ignore[type-var]  # every model is a dataclass
+
+
+def _with_inverses(model: Model, relation: Ints | None) -> Ints | None:
+    """Give the rows of relations and, where the table has them, of their inverses."""
+    if relation is None or model.inverse is None:
+        return relation
+    if model.inverse == "stacked":
+        return np.concatenate([relation, relation + len(relation)])
+    return np.stack([2 * relation, 2 * relation + 1], axis=1).ravel()
+
+
+def _is_range(rows: Ints) -> bool:
+    return bool((rows == np.arange(len(rows))).all())
+
+
+@dataclass(frozen=True)
+class Renumbered:
+    """A scorer that is asked in other numbers than its own."""
+
+    scorer: Any
+    entity: Ints | None
+    relation: Ints | None
+
+    @property
+    def name(self) -> str:
+        """The scorer's own name."""
+        return str(self.scorer.name)
+
+    def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
+        """Put queries and candidates in the scorer's numbers, and let it score them."""
+        asked = queries.copy()
+        for column, rows in ((0, self.entity), (1, self.relation), (2, self.entity)):
+            if rows is not None:
+                asked[:, column] = np.where(queries[:, column] == HOLE, HOLE, rows[queries[:, column]])
+        return np.asarray(self.scorer.score(asked, self._own(queries[0] == HOLE, candidates)))
+
+    def _own(self, hole: NDArray[np.bool_], candidates: Candidates) -> Candidates:
+        """Give the scorer's numbers of candidates: relations, entities, or pairs of them."""
+        rows = self.relation if hole[1] else self.entity
+        if rows is None or not (hole[0] and hole[2]):
+            return candidates if rows is None else rows[candidates]
+        ids = np.arange(len(rows) ** 2)[candidates] if isinstance(candidates, slice) else candidates
+        head, tail = np.divmod(ids, len(rows))
+        return np.asarray(rows[head] * len(rows) + rows[tail])
+
+
+def torch_file(path: Path, *, trust_pickle: bool) -> Any:
+    """Read a file of torch's as tensors and containers, which runs no code; else only if trusted."""
+    torch = need("torch")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        if not trust_pickle:
+            raise InputError(
+                f"{path} is a pickle that could run code when it is read",
+                got=_reason(error),
+                do="if you trust where it comes from: --trust-pickle, or trust_pickle=True",
+            ) from None
+    except (OSError, EOFError, RuntimeError, ValueError) as error:
+        raise _damaged(path, error) from None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as error:  # whatever the code in a pickle raises
+        raise _damaged(path, error) from None
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"cannot read {path}",
+        got=f"{type(error).__name__}: {_reason(error)}",
+        do="it may be damaged, or of another version of its library",
+    )

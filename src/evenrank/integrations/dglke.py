@@ -1,0 +1,76 @@
+"""Checkpoints of DGL-KE: a folder with `config.json` and tables of entities and relations.
+
+Read in `models/pytorch/score_fun.py`, `models/general_models.py`, `utils.py`,
+`dataloader/KGDataset.py` of awslabs/dgl-ke. Tables are `DATASET_MODEL_entity.npy` and
+`..._relation.npy`, rows as in the dictionaries that `config.json` names (`entities.tsv`,
+`entities.dict`: id, tab, name). Complex rows hold all real parts, then all imaginary parts; phases are
+stored as in the RotatE code. Gamma orders nothing.
+
+Scores are those DGL-KE gives to a triple. Corrupted tails it scores another way for RESCAL (the matrix
+transposed) and TransR (`h - r` for `h + r`), and SimplE's scores it cuts at 20: neither is repeated
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evenrank.engine._arrays import wide
+from evenrank.errors import InputError
+from evenrank.integrations._alike import folded, halves
+from evenrank.integrations._beside import SETTINGS, mentions, named, require, settings, table
+from evenrank.integrations._checkpoint import Checkpoint
+from evenrank.integrations._scorers import Projected, matrices
+from evenrank.integrations.rotate import unit_of_phase
+from evenrank.models import RESCAL, ComplEx, DistMult, RotatE, SimplE, TransE
+
+MODELS: Mapping[str, Callable[[Any, Any, float], Any]] = {
+    "TransE": lambda e, r, _: TransE(e, r, p=2),
+    "TransE_l1": lambda e, r, _: TransE(e, r, p=1),
+    "TransE_l2": lambda e, r, _: TransE(e, r, p=2),
+    "DistMult": lambda e, r, _: DistMult(e, r),
+    "ComplEx": lambda e, r, _: ComplEx(e, r),
+    "RotatE": lambda e, r, scale: RotatE(e, wide(r) / scale, p=1),
+    "RESCAL": lambda e, r, _: RESCAL(e, folded(r, e.shape[1])),
+    "SimplE": lambda e, r, _: SimplE(*halves(e), *halves(r)),
+}
+
+
+def recognises(path: Path) -> bool:
+    """Know a folder by its tables, or by settings that no other library writes."""
+    tables = path.is_dir() and any(
+        file.name.endswith(("_entity.npy", "_relation.npy")) for file in path.iterdir()
+    )
+    return tables or mentions(path / SETTINGS, b'"emap_file"', b'"double_ent"')
+
+
+def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
+    """Read a folder that DGL-KE saved; nothing in it is pickled."""
+    del trust_pickle
+    require(path, SETTINGS)
+    given = settings(path, "dataset", "model", "emb_size", "gamma")
+    name, stem = given["model"], f"{given['dataset']}_{given['model']}"
+    if name not in MODELS and name != "TransR":
+        raise InputError(
+            "a model of DGL-KE that evenrank does not read",
+            got=repr(name),
+            allowed=f"{', '.join(MODELS)}, TransR",
+            do="rank it by a function of queries and candidates that asks DGL-KE for scores",
+        )
+    files = [f"{stem}_entity.npy", f"{stem}_relation.npy"]
+    require(path, SETTINGS, *files, *([f"{stem}projection.npy"] if name == "TransR" else []))
+    entity, relation = (table(path / file) for file in files)
+    notes: tuple[str, ...] = ()
+    if name == "TransR":
+        matrix = folded(table(path / f"{stem}projection.npy"), entity.shape[1])
+        model: Any = Projected("TransR", matrices(entity, matrix), wide(relation), 1, len(entity))
+        notes = ("TransR does not factor: scored as a black box, in float64",)
+    else:
+        model = MODELS[name](entity, relation, unit_of_phase(given["gamma"], given["emb_size"]))
+    entities, relations = (
+        given.get(key) and named([path], Path(given[key]).name, len(rows), what)
+        for key, rows, what in (("emap_file", entity, "entities"), ("rmap_file", relation, "relations"))
+    )
+    return Checkpoint(model, entities or None, relations or None, notes)

@@ -1,0 +1,76 @@
+"""Checkpoints of the RotatE code: a folder with `config.json` and two NumPy tables.
+
+Read in `codes/model.py` and `codes/run.py` of DeepGraphLearning/KnowledgeGraphEmbedding. Rows are
+numbered by the data set's `entities.dict` and `relations.dict`; complex rows hold all real parts, then
+all imaginary parts. Scores are gamma minus a distance, or a product: gamma orders nothing, but together
+with the dimension it gives the unit in which phases are stored.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenrank.engine._arrays import wide
+from evenrank.errors import InputError
+from evenrank.integrations._alike import on_circles
+from evenrank.integrations._beside import SETTINGS, mentions, named, require, settings, table
+from evenrank.integrations._checkpoint import Checkpoint
+from evenrank.models import ComplEx, DistMult, Model, RotatE, TransE
+
+FILES = (SETTINGS, "entity_embedding.npy", "relation_embedding.npy")
+PI = 3.14159262358979323846  # as the code has it, with a slip in the eighth digit
+EPSILON = 2.0
+MODELS = ("TransE", "DistMult", "ComplEx", "RotatE", "pRotatE")
+
+
+def recognises(path: Path) -> bool:
+    """Know a folder by its tables, or by settings that no other code writes."""
+    written = mentions(path / SETTINGS, b'"double_entity_embedding"')
+    return written or any((path / name).is_file() for name in FILES[1:])
+
+
+def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
+    """Read a folder that the RotatE code saved; nothing in it that is read is pickled."""
+    del trust_pickle
+    require(path, *FILES)
+    given = settings(
+        path, "model", "gamma", "hidden_dim", "double_entity_embedding", "double_relation_embedding"
+    )
+    entity, relation = (table(path / name) for name in FILES[1:])
+    widths = tuple(
+        given["hidden_dim"] * (2 if given[f"double_{part}_embedding"] else 1)
+        for part in ("entity", "relation")
+    )
+    if (entity.shape[1:], relation.shape[1:]) != tuple((width,) for width in widths):
+        raise InputError(
+            f"{path}: {SETTINGS} and the tables are not of one model",
+            got=f"tables of shapes {entity.shape} and {relation.shape}, widths {widths} in {SETTINGS}",
+        )
+    data = [path, *([Path(given["data_path"])] if given.get("data_path") else [])]
+    return Checkpoint(
+        _model(given["model"], entity, relation, unit_of_phase(given["gamma"], given["hidden_dim"], PI)),
+        named(data, "entities.dict", len(entity), "entities"),
+        named(data, "relations.dict", len(relation), "relations"),
+    )
+
+
+def unit_of_phase(gamma: float, dimension: int, pi: float = np.pi) -> float:
+    """Give what a stored number is divided by to be a phase in radians, `(gamma + 2) / d / pi`."""
+    return float(np.float32((gamma + EPSILON) / dimension)) / pi
+
+
+def _model(name: str, entity: Any, relation: Any, scale: float) -> Model:
+    if name == "TransE":
+        return TransE(entity, relation, p=1)
+    if name == "DistMult":
+        return DistMult(entity, relation)
+    if name == "ComplEx":
+        return ComplEx(entity, relation)
+    if name == "RotatE":
+        return RotatE(entity, wide(relation) / scale, p=1)
+    if name == "pRotatE":  # sum |sin(a - b)|, which is half the sum of |exp(2ia) - exp(2ib)|
+        return on_circles(2 * wide(entity) / scale, 2 * wide(relation) / scale, p=1)
+    raise InputError("a model the RotatE code does not have", got=repr(name), allowed=", ".join(MODELS))

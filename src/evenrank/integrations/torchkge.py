@@ -1,0 +1,125 @@
+"""Models of TorchKGE: state dictionaries, or the modules themselves.
+
+Read in `torchkge/models/` and `torchkge/utils/dissimilarities.py` of torchkge-team/torchkge. Imaginary
+parts are tables of their own (`im_ent_emb`). TransE, TransH, TransR, TransD, DistMult, HolE and RESCAL
+divide entities by their length whenever they score, so that is done here. L2 dissimilarities are
+squares, which order the same. Rows are numbered as `ent2ix` and `rel2ix` of the `KnowledgeGraph` it
+was trained on, which the files do not hold.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenrank.engine._arrays import join, wide
+from evenrank.errors import InputError
+from evenrank.integrations._alike import analogy, folded, holographic, on_circles, unit
+from evenrank.integrations._beside import mentions
+from evenrank.integrations._checkpoint import Checkpoint, fit
+from evenrank.integrations._scorers import Projected, boxed, dynamic, hyperplanes, matrices
+from evenrank.integrations._state import Kind, Library, tables_of
+from evenrank.models import RESCAL, ComplEx, DistMult, Model, TransE
+
+if TYPE_CHECKING:
+    from evenrank.data.graph import Graph
+
+TORUS = ("torus_eL2", "L1")  # dissimilarities on the torus that factor
+
+
+def _trans_h(entity: Any, relation: Any, normal: Any) -> Projected:
+    return Projected("TransH", hyperplanes(unit(entity), normal), wide(relation), 2, len(entity))
+
+
+def _trans_r(entity: Any, relation: Any, matrix: Any) -> Projected:
+    by_entity = folded(matrix, relation.shape[1]).swapaxes(1, 2)
+    return Projected("TransR", matrices(unit(entity), by_entity), wide(relation), 2, len(entity))
+
+
+def _trans_d(entity: Any, relation: Any, entity_vector: Any, relation_vector: Any) -> Projected:
+    project = dynamic(unit(entity), unit(entity_vector), unit(relation_vector))
+    return Projected("TransD", project, unit(relation), 2, len(entity))
+
+
+def _torus(entity: Any, relation: Any, dissimilarity: str) -> Model:
+    entity, relation = (np.fmod(wide(rows), 1) for rows in (entity, relation))
+    if dissimilarity == "torus_eL2":  # (1 - cos 2 pi x) / 2 in each dimension
+        return on_circles(2 * np.pi * entity, 2 * np.pi * relation, p=2)
+    if dissimilarity == "L1":
+        return TransE(entity, relation, p=1)
+    raise InputError(
+        "TorusE: this dissimilarity does not factor",
+        got=repr(dissimilarity),
+        allowed=", ".join(TORUS),
+        do="give the module itself: er.integrations.torchkge.convert(module)",
+    )
+
+
+TORCHKGE = Library(
+    "torchkge",
+    {
+        "TransE": Kind(("ent_emb", "rel_emb"), lambda e, r, p: TransE(unit(e), r, p=p), {"p": 2}),
+        "DistMult": Kind(("ent_emb", "rel_emb"), lambda e, r: DistMult(unit(e), r)),
+        "HolE": Kind(("ent_emb", "rel_emb"), lambda e, r: holographic(unit(e), r)),
+        "TorusE": Kind(("ent_emb", "rel_emb"), _torus, {"dissimilarity": "torus_eL2"}),
+        "RESCAL": Kind(
+            ("ent_emb", "rel_mat"),
+            lambda e, r: RESCAL(unit(e), folded(r, e.shape[1])),
+        ),
+        "ComplEx": Kind(
+            ("re_ent_emb", "im_ent_emb", "re_rel_emb", "im_rel_emb"),
+            lambda e, ei, r, ri: ComplEx(join(e, ei), join(r, ri)),
+        ),
+        "Analogy": Kind(
+            ("sc_ent_emb", "re_ent_emb", "im_ent_emb", "sc_rel_emb", "re_rel_emb", "im_rel_emb"),
+            lambda *tables: analogy(tables[:3], tables[3:]),
+        ),
+        "TransH": Kind(("ent_emb", "rel_emb", "norm_vect"), _trans_h, factors=False),
+        "TransR": Kind(("ent_emb", "rel_emb", "proj_mat"), _trans_r, factors=False),
+        "TransD": Kind(
+            ("ent_emb", "rel_emb", "ent_proj_vect", "rel_proj_vect"), _trans_d, factors=False
+        ),
+    },
+)
+
+
+def recognises(path: Path) -> bool:
+    """Know a file by the tables it speaks of, or by the classes that are pickled in it."""
+    return mentions(path, b"ent_emb.weight", b"torchkge.models")
+
+
+def read(
+    path: Path, *, trust_pickle: bool = False, model: str | None = None, **options: Any
+) -> Checkpoint:
+    """Read a state dictionary, or a module that was pickled; `model` and `options` say what it is."""
+    return TORCHKGE.read(path, trust_pickle, model, options, _of)
+
+
+def convert(module: Any, graph: Graph | None = None) -> Any:
+    """Give a model that `er.rank` takes for a live module; one that is not known is asked for scores."""
+    return fit(_of(module), graph, type(module).__name__)
+
+
+def _of(module: Any) -> Checkpoint:
+    name = type(module).__name__.removesuffix("Model")
+    options = _options(name, getattr(module, "dissimilarity", None))
+    if (
+        type(module).__module__.startswith("torchkge.")
+        and name in TORCHKGE.kinds
+        and options is not None
+    ):
+        return TORCHKGE.make(name, tables_of(module.state_dict()), options)
+    return boxed(module, lambda h, r, t: module.scoring_function(h, t, r), module.n_ent, module.n_rel)
+
+
+def _options(name: str, dissimilarity: Any) -> dict[str, Any] | None:
+    """Give the options of a live model by what it measures with; None: that does not factor."""
+    measure = getattr(dissimilarity, "__name__", "").removesuffix("_dissimilarity")
+    if name == "TransE":
+        return {"p": 1 if measure == "l1" else 2}
+    if name == "TorusE":
+        factoring = {"el2_torus": "torus_eL2", "l1": "L1"}
+        return {"dissimilarity": factoring[measure]} if measure in factoring else None
+    return {}

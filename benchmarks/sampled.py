@@ -1,0 +1,157 @@
+"""Estimates from sampled candidates: whether intervals and bounds hold the full ranking, and how wide.
+
+    python benchmarks/sampled.py [--quick]
+
+Coverage: the full ranks of trained models (examples/case_study/ranks) are sampled again and again,
+exactly: a target of rank R among N has Hypergeometric(N - 1, R - 1, k) better ones in a sample of k.
+Counted is how often the 95 % interval (mr) or the bounds (mrr, hits@10) hold the value of the full
+ranking. With `candidates`, that value is of these targets; with `targets`, the triples are drawn as
+well, with replacement from all of the file, whose value is then the truth.
+
+Bounds promise 95 % or more, for any distribution of ranks, so 100 % is as it should be; an interval
+should have 93 to 97 %. Shared draws: bundled models are ranked against samples by the engine itself,
+where all targets of a query share one.
+
+Guesses: how far the estimators that suppose a distribution are off, and the sampled metric as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+
+import evenrank as er
+from rank import verdict
+
+RANKS = Path(__file__).parent.parent / "examples/case_study/ranks"
+METRICS = ("mr", "mrr", "hits@10")
+LOW, HIGH = 0.93, 0.97
+ENOUGH = 1000  # samples below which a share says nothing of a goal
+COVERED = ("nations-rotate", "kinships-transe", "wn18rr-transe", "wn18rr-complex", "fb15k237-complex")
+HEADER = f"{'mr: interval':24} {'mrr: bounds':24} hits@10: bounds"
+
+
+def laid_out(cells: list[str], width: int) -> str:
+    return " ".join(f"{cell:{width}}" for cell in cells).rstrip()
+
+
+def drawn(full: er.Ranks, k: int, rng: np.random.Generator) -> er.Ranks:
+    """Rank against k sampled candidates, or all where there are fewer."""
+    k_of = np.minimum(k, full.candidates - 1)
+    better = rng.hypergeometric(full.better, full.candidates - 1 - full.better, k_of)
+    keys = {name: full.keys[name] for name in full.keys if name == "triple"}
+    return er.Ranks(better, 0, k_of + 1, keys={**keys, "full_candidates": full.candidates})
+
+
+def triples(full: er.Ranks, rng: np.random.Generator) -> er.Ranks:
+    """Draw as many triples as there are, both sides of each, and call each drawn one by a new name."""
+    unit = full.units("triple")
+    rows = np.argsort(unit, kind="stable")
+    first = np.searchsorted(unit[rows], np.arange(unit.max() + 2))
+    chosen = rng.integers(0, unit.max() + 1, unit.max() + 1)
+    length = np.diff(first)[chosen]
+    start = np.repeat(first[chosen] - np.cumsum(length) + length, length)
+    picked = full[rows[start + np.arange(length.sum())]]
+    return er.Ranks(
+        picked.better, 0, picked.candidates, keys={"triple": np.repeat(np.arange(len(chosen)), length)}
+    )
+
+
+def covered(full: er.Ranks, k: int, vary: str, times: int, metrics: tuple[str, ...]) -> Iterator[str]:
+    """Give share and mean width for each metric."""
+    truth = full.evaluate(*metrics).flat()
+    rng = np.random.default_rng(k)
+    held, width = dict.fromkeys(metrics, 0), dict.fromkeys(metrics, 0.0)
+    for _ in range(times):
+        of = full if vary == "candidates" else triples(full, rng)
+        by = None if vary == "candidates" else "triple"
+        made = er.estimate(drawn(of, k, rng), *metrics, vary=vary, by=by)
+        for metric in metrics:
+            found = made[metric]
+            held[metric] += found.low <= truth[metric] <= found.high
+            width[metric] += (found.high - found.low) / times
+    for metric in metrics:
+        share = held[metric] / times
+        good = LOW <= share <= HIGH if made[metric].kind == "interval" else share >= LOW
+        goal = verdict(good) if times >= ENOUGH or metric != "mr" else "?"
+        yield f"{share:6.1%} {goal:5} +- {width[metric] / 2:<8.3g}"
+
+
+def coverage(times: int, few: int) -> None:
+    error = 196 * sqrt(0.05 * 0.95 / times)
+    print(f"coverage at 95 %: mr of {times:,} samples (+- {error:.1f} %), mrr and hits@10 of {few:,},")
+    print("of fb15k237 a third of these; after it, half the mean width\n")
+    print(f"{'ranks':18} {'k':>4} {'varied':10}  {HEADER}")
+    for name in COVERED:
+        full = er.Ranks.load(RANKS / f"{name}.parquet")
+        share = 1 if len(full) < 10_000 else 3
+        for k in (5,) if len(full) < 1000 else (20, 50) if len(full) < 4000 else (100, 500):
+            for vary in ("candidates", "targets"):
+                cells = [
+                    *covered(full, k, vary, times // share, METRICS[:1]),
+                    *covered(full, k, vary, few // share, METRICS[1:]),
+                ]
+                print(f"{name:18} {k:4} {vary:10}  {laid_out(cells, 24)}", flush=True)
+
+
+def shared_draws(times: int) -> None:
+    print(f"\nranked by the engine against a sample per query, {times} seeds; bounds: every tenth\n")
+    print(f"{'model':18} {'k':>4}  {HEADER}")
+    for name, k in (("kinships-complex", 20), ("umls-rotate", 30)):
+        graph = er.load(name.split("-")[0])
+        model = er.models.load(files("evenrank") / "data/models" / f"{name}.safetensors")
+        truth = er.rank(model, graph.task("test"), progress=False).evaluate(*METRICS).flat()
+        found: dict[str, list[er.sampled.Estimated]] = {metric: [] for metric in METRICS}
+        for seed in range(times):
+            ranks = er.rank(model, graph.task("test", candidates=k, seed=seed), progress=False)
+            wanted = METRICS[: None if seed % 10 == 0 else 1]
+            made = er.estimate(ranks, *wanted)
+            for metric in wanted:
+                found[metric].append(made[metric])
+        cells = []
+        for metric, all_made in found.items():
+            share = np.mean([one.low <= truth[metric] <= one.high for one in all_made])
+            width = np.mean([one.high - one.low for one in all_made])
+            cells.append(f"{share:6.1%} +- {width / 2:<8.3g}")
+        print(f"{name:18} {k:4}  {laid_out(cells, 24)}", flush=True)
+
+
+def guesses() -> None:
+    print("\nguesses that suppose a distribution, one sample each: mrr, and hits@10\n")
+    titles = ["full", "sampled", "em", "bv", "cls"]
+    print(f"{'ranks':18} {'k':>4}  {laid_out(titles, 13)}  seconds (em)")
+    for name in ("fb15k237-complex", "fb15k237-transe", "wn18rr-complex", "wn18rr-transe"):
+        full = er.Ranks.load(RANKS / f"{name}.parquet")
+        truth = full.evaluate(*METRICS[1:]).flat()
+        for k in (100, 500):
+            ranks = drawn(full, k, np.random.default_rng(k))
+            start = time.perf_counter()
+            made = {"em": er.estimate(ranks, *METRICS[1:])}
+            seconds = time.perf_counter() - start
+            made |= {e: er.estimate(ranks, *METRICS[1:], estimator=e) for e in ("bv", "cls")}
+            columns = [
+                [truth[m] for m in METRICS[1:]],
+                [made["em"][m].sampled for m in METRICS[1:]],
+                *([one[m].value for m in METRICS[1:]] for one in made.values()),
+            ]
+            cells = [", ".join(f"{x:.3f}" for x in column) for column in columns]
+            print(f"{name:18} {k:4}  {laid_out(cells, 13)}  {seconds:.1f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer samples")
+    quick = parser.parse_args().quick
+    coverage(*((100, 3) if quick else (1000, 30)))
+    shared_draws(10 if quick else 200)
+    guesses()
+
+
+if __name__ == "__main__":
+    main()

@@ -33,13 +33,15 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/atlas.py
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/sampled.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/report.py
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
 peers: .venv/.peers
-	$(BIN)/python -m pytest -q $(SPREAD) tests/test_peers.py tests/test_device.py tests/test_case_study.py tests/test_checkpoints.py \
-		tests/test_import.py tests/test_topk.py tests/test_trec.py tests/test_trackers.py tests/test_loops.py tests/test_protocols.py \
-		tests/test_integrations_pykeen.py
+	$(BIN)/python -m pytest -q $(SPREAD) tests/test_peers.py tests/test_device.py tests/test_distributed.py tests/test_case_study.py tests/test_checkpoints.py \
+		tests/test_import.py tests/test_topk.py tests/test_trec.py tests/test_trackers.py tests/test_torchmetrics.py \
+		tests/test_lightning.py tests/test_sklearn.py tests/test_protocols.py \
+		tests/test_integrations_pykeen.py tests/test_evaluator_pykeen.py
 
 # tests of what a wheel could lack (kernels, data, pages, commands), against the built one, away from the sources
 WHEEL := architecture atlas cli data explorer models published ranks registry report task

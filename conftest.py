@@ -5,6 +5,8 @@ from importlib.util import find_spec
 # torch is an extra, and triton comes with torch for GPUs; so are the libraries of integrations
 NEEDS = {
     "engine/_device": "torch",
+    "engine/_distributed": "torch",
+    "engine/_record": "torch",
     "engine/_torch": "torch",
     "engine/_triton": "triton",
     "integrations/lightning": "lightning",

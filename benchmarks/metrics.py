@@ -26,12 +26,12 @@ ENTITIES, QUERIES = 14_541, 40_932
 PYKEEN_ROWS = 1_000_000
 
 
-def example(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def example(rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Make ranks like those of a trained model: most are good, one in twenty ties, sizes differ.
 
     Sizes come from as many queries as FB15k-237 has, which makes some 1,200 distinct ones.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     known = np.minimum(rng.pareto(0.8, QUERIES) * 5.0, ENTITIES - 500).astype(np.int64)
     candidates = (ENTITIES - known)[rng.integers(0, QUERIES, rows)]
     better = ((candidates - 10) * rng.random(rows) ** 4).astype(np.int64)

@@ -224,6 +224,16 @@ def test_bad_folders_of_the_rotate_code(tmp_path):
         load(path)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"gamma": None}, {"gamma": "9"}, {"hidden_dim": None}, {"data_path": 5}, {"hidden_dim": [1] * D}],
+)
+def test_settings_of_another_kind(tmp_path, changes):
+    rotate_folder(tmp_path / "run", **changes)
+    with pytest.raises(InputError, match=r"cannot read .*run; got TypeError.*damaged|not of one model"):
+        load(tmp_path / "run")
+
+
 def test_a_file_where_a_folder_is_needed(tmp_path):
     rotate_folder(tmp_path / "run")
     for name in ("rotate", "dgl-ke"):
@@ -281,6 +291,31 @@ def test_models_of_dglke(tmp_path, name):
     agree(load(tmp_path / "run"), every(score, entity, relation, entity), value)
 
 
+@pytest.mark.parametrize("name", ["TransE_l1", "TransE_l2", "RotatE", "DistMult"])
+def test_models_of_dglke_keep_their_gamma(tmp_path, name):
+    """It decides how far ahead a known answer must be to count in DGL-KE's own protocol."""
+    entity, relation = dglke_folder(tmp_path / "run", name, emap_file="entities.tsv")
+    order = np.roll(np.arange(N), 2)  # row i is of the entity of this name
+    lines = [f"{row}\t{name}\n" for row, name in enumerate(order)]
+    (tmp_path / "run/entities.tsv").write_text("".join(lines))
+    theirs = every(DGLKE[name][0], entity, relation, entity)
+    rows_of = np.argsort(order)
+    theirs = theirs[np.ix_(rows_of, np.arange(R), rows_of)].astype(np.float32)
+    everything = np.array([(h, r, t) for h in range(N) for r in range(R) for t in range(N)])
+    task = er.Graph.of(everything[::2], test=everything[1::4]).task(protocol="dgl-ke")
+
+    def scores(queries, candidates):
+        h, r, t = queries.T
+        found = [theirs[a, b] if c == -1 else theirs[:, b, c] for a, b, c in zip(h, r, t, strict=True)]
+        return np.array(found)[:, candidates]
+
+    model = load(tmp_path / "run", er.Graph.of(everything))
+    ranks, want = (er.rank(one, task, progress=False) for one in (model, scores))
+    assert ranks.protocol["scores"].startswith(f"float32, log-sigmoid (of {GAMMA:g} - distance)")
+    assert ranks.better.tolist() == want.better.tolist()
+    assert ranks.equal.tolist() == want.equal.tolist()
+
+
 def test_transr_of_dglke_is_a_black_box_and_says_so(tmp_path):
     entity, relation = dglke_folder(tmp_path / "run", "TransR")
     matrix = np.load(tmp_path / "run/toy_TransRprojection.npy").reshape(R, D, D)
@@ -289,11 +324,14 @@ def test_transr_of_dglke_is_a_black_box_and_says_so(tmp_path):
         return GAMMA - distance(1)(entity[h] @ matrix[r], relation[r], entity[t] @ matrix[r])
 
     model = load(tmp_path / "run")
-    agree(model, every(score, range(N), range(R), range(N)), lambda s: GAMMA + s)
-    assert model.notes == ("TransR does not factor: scored as a black box, in float64",)
+    agree(model, every(score, range(N), range(R), range(N)))
+    assert model.notes == (
+        "tails are ranked by h + r, as triples are scored; DGL-KE ranks them by h - r",
+        "TransR does not factor: scored as a black box, in float64",
+    )
     queries = np.array([[0, -1, 1], [2, -1, 3]])  # relations too
     theirs = [[score(h, r, t) for r in range(R)] for h, _, t in queries]
-    assert GAMMA + model.score(queries, slice(0, R)) == pytest.approx(np.array(theirs), rel=1e-5)
+    assert model.score(queries, slice(0, R)) == pytest.approx(np.array(theirs), rel=1e-5)
     for query, message in {
         (-1, 0, -1): r"cannot answer this query.*\[-1, 0, -1\]",
         (0, R, -1): r"does not know relation 3.*3 of that kind",
@@ -349,6 +387,16 @@ def test_names_and_bad_folders_of_dglke(tmp_path):
     np.save(tmp_path / "odd/toy_RESCAL_relation.npy", rows(R))
     with pytest.raises(InputError, match=r"toy_RESCAL_relation.npy is no table.*\(3,\)"):
         load(tmp_path / "odd")
+    dglke_folder(tmp_path / "phases", "RotatE", emb_size=D + 1)
+    with pytest.raises(InputError, match=r"not of one model.*relations of shape \(3, 6\), emb_size 7"):
+        load(tmp_path / "phases")
+    dglke_folder(tmp_path / "projected", "TransR")
+    np.save(tmp_path / "projected/toy_TransRprojection.npy", rows(R, D * 2))
+    with pytest.raises(InputError, match=r"not projected to where.*shape \(7, 2\), and.*\(3, 6\)"):
+        load(tmp_path / "projected")
+    np.save(tmp_path / "projected/toy_TransRprojection.npy", rows(R - 1, D * D))
+    with pytest.raises(InputError, match=r"cannot read .*projected; got IndexError"):
+        load(tmp_path / "projected")
     dglke_folder(tmp_path / "other", "DistMult", model="RotH")
     with pytest.raises(InputError, match=r"does not read.*'RotH'.*TransE_l1.*asks DGL-KE for scores"):
         load(tmp_path / "other")
@@ -520,6 +568,11 @@ def test_bad_checkpoints_of_libkge(tmp_path, libkge_file):
     torch.save({"_entity_embedder.": 1}, tmp_path / "c.pt")
     with pytest.raises(InputError, match="no checkpoint of LibKGE"):
         load(tmp_path / "c.pt")
+    torch.save({"model": ({}, {}), "config": "_entity_embedder."}, tmp_path / "d.pt")
+    with pytest.raises(
+        InputError, match=r"cannot read .*d.pt; got AttributeError.*no attribute 'options"
+    ):
+        load(tmp_path / "d.pt")
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.yaml").touch()
@@ -617,7 +670,9 @@ def test_other_models_of_openke(tmp_path):
     agree(tested, every(product, entity, relation, entity))
     matrix = rows(R, D * D)
     rescal = {"ent_embeddings": entity, "rel_matrices": matrix}
-    agree(load(openke_file(tmp_path / "r.ckpt", rescal)), every(bilinear, entity, matrix, entity))
+    model = load(openke_file(tmp_path / "r.ckpt", rescal))
+    agree(model, every(bilinear, entity, matrix, entity))
+    assert "OpenKE's tester ranks low ones" in model.notes[0]
     phases, span = rows(R, D // 2), np.array([1.3], np.float32)
     rotate = {"ent_embeddings": entity, "rel_embeddings": phases, "rel_embedding_range": span}
     path = openke_file(tmp_path / "t.ckpt", rotate | {"margin": np.array([6.0])})
@@ -636,6 +691,9 @@ def test_complex_models_of_openke(tmp_path):
     )
     theirs = every(hermitian, entity, relation, entity)
     agree(load(openke_file(tmp_path / "c.ckpt", tables)), theirs)
+    narrow = {name: table[:, : D - 2] if "im" in name else table for name, table in tables.items()}
+    with pytest.raises(InputError, match=r"an imaginary part for each real.*\(7, 6\) and \(7, 4\)"):
+        load(openke_file(tmp_path / "c.ckpt", narrow))
     scalars = {"ent_embeddings": rows(N, 2 * D), "rel_embeddings": rows(R, 2 * D)}
     more = every(
         product, scalars["ent_embeddings"], scalars["rel_embeddings"], scalars["ent_embeddings"]
@@ -648,6 +706,10 @@ def test_what_openke_does_not_say(tmp_path):
     path = openke_file(tmp_path / "best.ckpt", tables)
     with pytest.raises(InputError, match=r"does not say which.*TransE, DistMult, HolE.*openke:TransE"):
         load(path)
+    path = openke_file(tmp_path / "whole.ckpt", tables)  # which is not HolE
+    with pytest.raises(InputError, match=r"whole.ckpt does not say which.*TransE, DistMult, HolE"):
+        load(path)
+    assert load(openke_file(tmp_path / "FB15K_TransE2.ckpt", tables)).name == "TransE"
     assumed = "the file does not tell the options of TransE: assumed p=1, norm=True"
     assert load(path, format="openke:TransE").notes == (assumed,)
     assert load(path, format="openke:transe(p=2, norm=False)").notes == ()
@@ -726,6 +788,8 @@ def test_live_modules_of_openke():
     model = convert(module)
     assert (model.name, model.notes) == ("TransE", ())
     agree(model, theirs, lambda s: -np.sqrt(-s))
+    module.p_norm = 3
+    assert "black box" in str(convert(module).notes)
 
 
 # TorchKGE -------------------------------------------------------------------------------------------
@@ -738,6 +802,7 @@ def torchkge_modules():
     made = {
         "TransE": models.TransEModel(D, N, R, "L2"),
         "TransE-l1": models.TransEModel(D, N, R, "L1"),
+        "TransE-torus_L1": models.TransEModel(D, N, R, "torus_L1"),
         "TransH": models.TransHModel(D, N, R),
         "TransR": models.TransRModel(D, 4, N, R),
         "TransD": models.TransDModel(D, 4, N, R),
@@ -776,7 +841,7 @@ TORCHKGE = {
     "TorusE-torus_eL2": "TorusE",
     "HolE-odd": "HolE",
 }
-BOXED = ("TorusE-torus_L1", "TorusE-torus_L2", "ConvKB")
+BOXED = ("TransE-torus_L1", "TorusE-torus_L1", "TorusE-torus_L2", "ConvKB")
 
 
 def test_models_of_torchkge(tmp_path):
@@ -915,6 +980,17 @@ def test_a_model_of_your_own_on_pyg_is_a_black_box():
         er.integrations.pyg.convert(module, er.Graph.of([[0, 0, 1]], entities=9, relations=R))
 
 
+def test_norms_that_do_not_factor_are_black_boxes():
+    kge, torch = need("torch_geometric.nn.kge"), need("torch")
+    module = kge.TransE(N, R, D, p_norm=3.0)
+    h, r, t = (torch.from_numpy(ids.ravel()) for ids in np.indices((N, R, N)))
+    with torch.no_grad():
+        theirs = module(h, r, t).reshape(N, R, N).numpy()
+    box = er.integrations.pyg.convert(module)
+    agree(box, theirs)
+    assert "black box" in str(box.notes)
+
+
 def test_pyg_ranks_its_tails_the_same():
     """Its `test` ranks tails, unfiltered and from 0."""
     torch = need("torch")
@@ -980,6 +1056,29 @@ def test_files_nobody_knows(tmp_path):
     for path in (tmp_path / "notes.txt", tmp_path / "empty"):
         with pytest.raises(InputError, match=r"no reader knows this checkpoint.*rotate, dgl-ke, libkge"):
             load(path)
+
+
+def test_tensors_of_other_types_and_numbers_beside_them(tmp_path):
+    """Metrics of NumPy's are pickled; they are passed over, and none of their code runs."""
+    torch = need("torch")
+    entity, relation = torch.from_numpy(rows(N, D)), torch.from_numpy(rows(R, D))
+    tables = {"node_emb.weight": entity.bfloat16(), "rel_emb.weight": relation.half()}
+    torch.save({"state_dict": tables, "mrr": np.float64(0.3)}, tmp_path / "distmult.pt")
+    entity, relation = (table.float().numpy() for table in tables.values())
+    agree(load(tmp_path / "distmult.pt"), every(product, entity, relation, entity))
+    torch.save({0: torch.ones(2)}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"no model of pyg.*got 0;"):
+        load(tmp_path / "a.pt", format="pyg")
+
+
+def test_another_module_than_a_model(tmp_path):
+    torch = need("torch")
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "a.pt")
+    for library in ("openke", "torchkge", "pyg"):
+        with pytest.raises(InputError, match=r"could run code.*GLOBAL torch.nn.modules.linear.Linear"):
+            load(tmp_path / "a.pt", format=library)
+        with pytest.raises(InputError, match=r"cannot read .*a.pt; got AttributeError: 'Linear' object"):
+            load(tmp_path / "a.pt", format=library, trust_pickle=True)
 
 
 def test_something_else_than_a_state_dictionary(tmp_path):

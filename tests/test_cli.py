@@ -227,7 +227,7 @@ def test_rank_stops_cleanly(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "evenrank: stopped; nothing was written"
+    assert errors.splitlines()[-1] == "evenrank: stopped; nothing is half-written"
     assert "Traceback" not in errors
     assert not out.exists()
 

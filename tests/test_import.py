@@ -98,11 +98,39 @@ def test_ogb_in_the_shell(tmp_path):
     positive, negative = scores(1)
     assert same(ranks[200:], er.Ranks.from_scores(np.column_stack([positive, negative]), 0))
     assert refused("import", "ogb", tmp_path / "none.npz") == f"no such file; got {tmp_path}/none.npz"
+    assert refused("import", "ogb", tmp_path / "none.pt") == f"no such file; got {tmp_path}/none.pt"
     (tmp_path / "bad.npz").write_text("no")
     assert refused("import", "ogb", tmp_path / "bad.npz").startswith(f"cannot read {tmp_path}/bad.npz")
+    np.savez_compressed(tmp_path / "bad.npz", y_pred_pos=positive, y_pred_neg=negative)
+    damaged = bytearray((tmp_path / "bad.npz").read_bytes())
+    damaged[200:260] = b"\xff" * 60
+    (tmp_path / "bad.npz").write_bytes(damaged)
+    assert refused("import", "ogb", tmp_path / "bad.npz").startswith(f"cannot read {tmp_path}/bad.npz")
+    (tmp_path / "other").mkdir()
+    np.savez(tmp_path / "other/head.npz", y_pred_pos=positive, y_pred_neg=negative)
+    both = tmp_path / "head.npz", tmp_path / "other/head.npz"
+    shell("import", "ogb", *both, "-o", out)  # two files of one name stay two
+    assert [label for label, _ in er.Ranks.load(out).by("file")] == [(str(path),) for path in both]
+    assert refused("import", "ogb", out, "--sides", "tail").startswith("--sides is not for ogb; allowed")
     assert refused("import", "ogb", out, "--lenient") == (
         "--lenient is not for ogb; allowed: anyburl, lists, trec, wikikg90m"
     )
+
+
+def test_ogb_from_files_of_torch(tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is compared with by `make peers`")
+    positive, negative = scores()
+    expected = er.Ranks.from_scores(np.column_stack([positive, negative]), 0)
+    file, out = tmp_path / "a.pt", tmp_path / "ranks.csv"
+    torch.save({"y_pred_pos": torch.tensor(positive), "y_pred_neg": torch.tensor(negative)}, file)
+    shell("import", "ogb", file, "-o", out)
+    assert same(er.Ranks.load(out), expected)
+    torch.save({"y_pred_pos": positive, "y_pred_neg": negative}, file)  # NumPy's arrays are pickled
+    assert refused("import", "ogb", file).endswith("--trust-pickle, or trust_pickle=True")
+    shell("import", "ogb", file, "-o", out, "--trust-pickle")
+    assert same(er.Ranks.load(out), expected)
+    torch.save({0: torch.ones(2)}, file)
+    assert refused("import", "ogb", file) == "no y_pred_pos; got 0"
 
 
 # Ranks that others counted --------------------------------------------------------------------------
@@ -148,6 +176,7 @@ def test_ampligraph_gives_its_own_metrics(corrupted):
             "relation",
             "^ranks and task are not of the same sides; got 1 columns for relation; ask",
         ),
+        ([["a", "b"]], 9, "^ranks must be numbers; got type <U1"),
         ([1, 10], 9, "^a rank is above its number of candidates"),
     ],
 )
@@ -175,15 +204,24 @@ def test_ampligraph_in_the_shell(tmp_path):
     assert refused("import", "ampligraph", tmp_path / "two.npz", "--candidates", 9) == (
         f"{tmp_path}/two.npz has more than one array; got a, b"
     )
+    array = tmp_path / "ranks.npy"
+    assert refused("import", "ampligraph", array, "--candidates", 9, "--filter", "none") == (
+        "--filter goes with a graph; name it: --data NAME_OR_FOLDER"
+    )
+    assert refused("import", "ampligraph", array, "--candidates", 9, "--data", "nations") == (
+        "--data tells the candidates; leave --candidates out"
+    )
     many = (tmp_path / "ranks.npy", tmp_path / "two.npz")
     assert refused("import", "ampligraph", *many, "--candidates", 9).startswith("one file is read at a")
 
 
 def held(truth):
-    """The arrays of a PyKEEN evaluator that has counted these ranks."""
+    """The arrays of a PyKEEN evaluator that has counted these ranks, of triples that PyKEEN sorted."""
     arrays = {}
     for side in ("tail", "head"):
         mine = truth[truth.keys["side"] == side]
+        mine = mine[np.lexsort([mine.keys[part] for part in reversed(PARTS)])]
+        arrays["triples"] = np.stack([mine.keys[part].astype(str) for part in PARTS], axis=1)
         arrays[f"{side}.optimistic"] = (mine.better + 1).astype(float)
         arrays[f"{side}.pessimistic"] = (mine.better + mine.equal + 1).astype(float)
         arrays[f"{side}.candidates"] = mine.candidates
@@ -194,10 +232,16 @@ def test_pykeen_arrays(tmp_path):
     arrays = held(truth())
     found = dumps.pykeen(arrays, TASK)
     assert same(found, truth())
-    assert found.keys.keys() == truth().keys.keys()
+    for name, column in truth().keys.items():
+        assert found.keys[name].tolist() == column.tolist()
     plain = dumps.pykeen(arrays)
-    assert same(plain, truth())
-    assert plain.keys["side"].tolist() == truth().keys["side"].tolist()
+    assert plain.evaluate("mrr").flat() == truth().evaluate("mrr").flat()
+    rows = [
+        tuple(zip(*(ranks.keys[part].tolist() for part in PARTS), strict=True))
+        for ranks in (plain, found)
+    ]
+    assert rows[0] != rows[1]
+    assert sorted(rows[0]) == sorted(rows[1])
     np.savez(tmp_path / "ranks.npz", **arrays)
     out = tmp_path / "ranks.parquet"
     shell("import", "pykeen", tmp_path / "ranks.npz", "--data", "nations", "-o", out)
@@ -220,12 +264,13 @@ def test_pykeen_evaluator():
     theirs = evaluator.evaluate(
         model, data.testing.mapped_triples, additional_filter_triples=known, use_tqdm=False
     )
-    graph = er.Graph.of(
-        data.training.mapped_triples.numpy(),
-        data.validation.mapped_triples.numpy(),
-        data.testing.mapped_triples.numpy(),
-    )
-    ranks = dumps.pykeen(evaluator, graph.task("test"))
+    ranks = dumps.pykeen(evaluator, TASK, data.testing.triples)  # sorted there, and not in the graph
+    ours = er.rank(er.integrations.pykeen.scorer(model), TASK, progress=False)
+    assert same(ranks, ours)
+    splits = (data.training, data.validation, data.testing)
+    by_ids = er.Graph.of(*(factory.mapped_triples.numpy() for factory in splits)).task("test")
+    in_order = dumps.pykeen(evaluator, by_ids, data.testing.mapped_triples)
+    assert same(in_order, er.rank(er.integrations.pykeen.scorer(model), by_ids, progress=False))
     for metric in ("mean_reciprocal_rank", "hits_at_3", "adjusted_mean_rank_index"):
         assert ranks.evaluate(metric, ties="realistic")[metric] == pytest.approx(
             theirs.get_metric(metric)
@@ -233,7 +278,7 @@ def test_pykeen_evaluator():
     with pytest.raises(
         er.InputError, match=r"^PyKEEN and the task count other candidates; got .* in row"
     ):
-        dumps.pykeen(evaluator, graph.task("test", filter=None))
+        dumps.pykeen(evaluator, NATIONS.task("test", filter=None), data.testing.triples)
     evaluator.clear()
     with pytest.raises(
         er.InputError, match=r"^the evaluator holds no ranks; got nothing; make it with Rank"
@@ -245,11 +290,25 @@ def test_pykeen_arrays_that_cannot_be_right():
     arrays = held(truth())
     del arrays["head.candidates"]
     with pytest.raises(
-        er.InputError, match=r"^the evaluator holds no head.candidates; got tail.optimistic,"
+        er.InputError, match=r"^the evaluator holds no head.candidates; got triples, tail.optimistic,"
     ):
         dumps.pykeen(arrays, TASK)
     arrays = {name: values[:5] for name, values in held(truth()).items()}
-    with pytest.raises(er.InputError, match=r"^ranks and task differ in length; got 10 ranks for 402"):
+    with pytest.raises(
+        er.InputError,
+        match=r"^PyKEEN's evaluation and the task are not of the same triples; got 392 only in the "
+        r"task, 0 only in PyKEEN's evaluation; take the split and the sides that PyKEEN ranked; trip",
+    ):
+        dumps.pykeen(arrays, TASK)
+    for triples in (arrays["triples"][:4], arrays["triples"][:, :2], "x"):
+        with pytest.raises(
+            er.InputError, match=r"^there must be a triple for each rank; got .* for 5 ranks$"
+        ):
+            dumps.pykeen(arrays, TASK, triples)
+    del arrays["triples"]
+    with pytest.raises(
+        er.InputError, match=r"^which triple each rank is of is not known.*testing.tripl"
+    ):
         dumps.pykeen(arrays, TASK)
 
 
@@ -346,6 +405,22 @@ def test_libkge_refuses(tmp_path):
         er.InputError, match=r"got 0 only in the task, 201 only in the trace; .* ranked$"
     ):
         dumps.libkge(path, NATIONS.task("test", sides="head"), names=tmp_path)
+    good = path.read_text()
+    for old, new, message in (
+        (
+            "rank_filtered: ",
+            "rank_filtered: x",
+            "rank_filtered of an example must be a whole number; got 'x",
+        ),
+        ("s: ", "s: -", r"s of an example must be a whole number; got '-\d+'"),
+        ("p: ", "q: ", "p of an example must be a whole number; got 'nothing'"),
+        ("task: sp", "task: so", "an example of another task; got so; allowed: sp, po"),
+        ("task: sp", "tusk: sp", "an example of another task; got none; allowed: sp, po"),
+    ):
+        path.write_text(good.replace(f" {old}", f" {new}"))
+        with pytest.raises(er.InputError, match=rf"trace.yaml: {message}"):
+            dumps.libkge(path, TASK, names=tmp_path)
+    path.write_text(good)
     (tmp_path / "entity_ids.del").write_text("0\ta\n")
     with pytest.raises(
         er.InputError, match=r"does not name all that the trace has; got number 13 of 1 name"

@@ -1,19 +1,13 @@
-"""Checkpoints of other libraries: how one is found and fitted to a graph; PyKEEN's, without PyKEEN."""
+"""Checkpoints of other libraries: how one is found, fitted to a graph, and ranked by the shell."""
 
-import gzip
-import io
-import json
-import os
 import pickle
 import re
 import subprocess
 import sys
-import tarfile
-import zipfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -22,10 +16,6 @@ import evenrank as er
 import shared
 from evenrank.integrations import READERS, Checkpoint, _checkpoint, load, pykeen
 from evenrank.integrations._checkpoint import fit, renumbered
-from evenrank.integrations.pykeen._records import Record, Unreadable, records
-
-REFERENCE = Path(__file__).parent / "reference" / "pykeen_models.tar.xz"
-QUERIES = np.array([(entity, relation) for entity in range(6) for relation in range(3)])
 
 
 def refused(call, *args, **kwargs):
@@ -189,6 +179,13 @@ def test_graphs_without_names():
 # Files of torch -------------------------------------------------------------------------------------
 
 
+def torch(load):
+    """Stand for torch, which is not everywhere."""
+    return SimpleNamespace(
+        load=load, serialization=SimpleNamespace(safe_globals=lambda _: nullcontext())
+    )
+
+
 def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, tmp_path):
     """First without running code, then not at all, unless told."""
     asked = []
@@ -199,7 +196,7 @@ def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, tmp_path):
             raise pickle.UnpicklingError("Weights only load failed.\nmore")
         return "content"
 
-    monkeypatch.setattr(_checkpoint, "need", lambda name: SimpleNamespace(load=read))
+    monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
     path = tmp_path / "file.pt"
     line = refused(_checkpoint.torch_file, path, trust_pickle=False)
     assert line == (
@@ -216,265 +213,13 @@ def test_damaged_files_of_torch(monkeypatch, trusted):
     def read(path, map_location, weights_only):
         raise RuntimeError("") if weights_only and not trusted else pickle.UnpicklingError("broken")
 
-    monkeypatch.setattr(_checkpoint, "need", lambda name: SimpleNamespace(load=read))
+    monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
     line = refused(_checkpoint.torch_file, Path("file.pt"), trust_pickle=trusted)
     reason = "UnpicklingError: broken" if trusted else "RuntimeError: RuntimeError"
     assert (
         line
         == f"cannot read file.pt; got {reason}; it may be damaged, or of another version of its library"
     )
-
-
-# PyKEEN's pickles, read as records ------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def old(tmp_path_factory):
-    """Give a folder of pickles by several versions of PyKEEN (see tests/reference/pykeen_models.py)."""
-    folder = tmp_path_factory.mktemp("pykeen")
-    with tarfile.open(REFERENCE) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
-
-
-def in_order(scores):
-    return np.argsort(scores, axis=1, kind="stable")
-
-
-@pytest.mark.parametrize("version", ["1.6.0", "1.8.2", "1.10.2", "1.11.1"])
-@pytest.mark.parametrize(
-    "name",
-    ["TransE", "RotatE", "ComplEx", "DistMult", "TuckER", "RESCAL", "HolE", "SimplE", "CP", "MuRE"],
-)
-def test_old_pickles_score_as_the_version_that_wrote_them(old, version, name):
-    """Without PyKEEN, without torch, without trust: every layout since 1.6."""
-    file = old / version / f"{name}.pkl"
-    if (version, name) == ("1.6.0", "CP"):
-        assert not file.exists()  # there was none
-        return
-    if (version, name) == ("1.6.0", "SimplE"):
-        assert "--trust-pickle" in refused(load, file)
-        return
-    model, theirs = load(file), json.loads(file.with_suffix(".json").read_text())
-    assert (model.entities, model.relations, model.inverse) == (6, 3, "interleaved")
-    assert model.notes == (() if model.name == name else (f"{name}, written as {model.name}",))
-    entity, relation = QUERIES.T
-    nothing = np.full(len(QUERIES), -1)
-    for side, columns in (("tail", (entity, relation, nothing)), ("head", (nothing, relation, entity))):
-        ours, given = model.score(np.stack(columns, axis=1), slice(0, 6)), np.array(theirs[side])
-        assert np.array_equal(in_order(ours), in_order(given)), side
-        if name == "RotatE":  # the squared distance orders the same
-            ours = -np.sqrt(-ours)
-        assert np.allclose(ours, given, atol=1e-5), side
-
-
-@pytest.mark.parametrize("model", ["complex", "rotate", "transe", "tucker"])
-@shared.needed
-def test_the_papers_models_give_the_papers_numbers(model):
-    """`evenrank rank nations-*.pkl` of 2022: head, tail and both, by every rule for ties."""
-    graph = er.load("nations")
-    scorer = load(shared.path(f"paper/models/nations-{model}.pykeen.pkl"), graph)
-    ranks = er.rank(scorer, graph.task("test"), progress=False)
-    published = shared.content("paper/case_study_metrics_by_side.json.gz")[f"nations/{model}"]["metrics"]
-    parts = {"both": ranks, **{side: part for (side,), part in ranks.by("side")}}
-    for side, rules in published.items():
-        for rule, metrics in rules.items():
-            plain = [name for name in metrics if not name.startswith(("adjusted_", "z_"))]
-            ours = parts[side].evaluate(*plain, ties=rule)
-            for name in plain:
-                assert ours[name] == pytest.approx(metrics[name], rel=1e-6), (side, rule, name)
-
-
-def test_a_pipelines_folder_brings_its_names(old, tmp_path):
-    """Names beside the model put its rows in the order of any graph."""
-    folder = saved(old, tmp_path)
-    graph = er.Graph.of([[0, 0, 1], [2, 1, 3], [4, 2, 5]], entities=[*"fedcba"], relations=[*"zyx"])
-    for path in (folder, folder / "trained_model.pkl"):
-        found = load(path, graph)
-        assert (found.notes, found.vocabulary) == ((), graph.vocabulary)
-        assert np.array_equal(found.entity[::-1], load(old / "1.11.1" / "TransE.pkl").entity)
-
-
-def saved(old, tmp_path, entities="abcdef"):
-    folder = tmp_path / "saved"
-    (folder / "training_triples").mkdir(parents=True)
-    (folder / "trained_model.pkl").write_bytes((old / "1.11.1" / "TransE.pkl").read_bytes())
-    for kind, names in (("entity", entities), ("relation", "xyz")):
-        rows = "".join(f"{i}\t{name}\n" for i, name in enumerate(names))
-        with gzip.open(folder / "training_triples" / f"{kind}_to_id.tsv.gz", "wt") as file:
-            file.write(f"id\tlabel\n{rows}")
-    return folder
-
-
-def test_half_a_folder(old, tmp_path):
-    folder = saved(old, tmp_path, entities="abcde")
-    names = folder / "training_triples" / "entity_to_id.tsv.gz"
-    line = refused(load, folder)
-    assert line.startswith(f"{names} does not have the names of this model; got 5 entities, and 6 rows")
-    names.write_bytes(names.read_bytes()[:-9])
-    assert refused(load, folder).startswith(f"cannot read {names}; got ")
-    names.unlink()
-    assert load(folder, None).notes == ()
-    (folder / "trained_model.pkl").unlink()
-    line = refused(load, folder, format="pykeen")
-    assert line.startswith(f"{folder} is half a checkpoint: no trained_model.pkl; got training_triples")
-
-
-def test_a_damaged_pickle(old, tmp_path):
-    content, damaged = (old / "1.11.1" / "TransE.pkl").read_bytes(), tmp_path / "model.pkl"
-    damaged.write_bytes(content[: len(content) // 2])
-    line = refused(load, damaged, format="pykeen")
-    assert line == f"cannot read {damaged}; got File is not a zip file; it may be damaged"
-    damaged.write_bytes(content.replace(b"entity_representations", b"entity_representationz"))
-    assert "got Bad CRC-32 for file" in refused(load, damaged)
-
-
-# What a pickle could try ----------------------------------------------------------------------------
-
-
-class Attack:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
-
-
-class Storage:
-    """Stands for the numbers of a tensor."""
-
-    def __init__(self, kind="FloatStorage"):
-        self.kind = kind
-
-
-class Tensor:
-    """A tensor as torch pickles it."""
-
-    def __init__(self, shape, strides, offset=0, storage=None):
-        self.args = (storage or Storage(), offset, shape, strides, False, {})
-
-    def __reduce__(self):
-        return named("torch._utils", "_rebuild_tensor_v2"), self.args
-
-
-def named(module, name):
-    """Give a function that is pickled as a name of another library."""
-    return type(name, (), {"__module__": module, "__qualname__": name})
-
-
-class Writer(pickle._Pickler):
-    """Pickles stand-ins by the names of what they stand for."""
-
-    def persistent_id(self, thing):
-        if isinstance(thing, Storage):
-            return "storage", named("torch", thing.kind), "0", "cpu", 4
-        return None
-
-    def save_global(self, thing, name=None):
-        self.save(thing.__module__)
-        self.save(name or thing.__qualname__)
-        self.write(pickle.STACK_GLOBAL)
-
-    dispatch: ClassVar = {**pickle._Pickler.dispatch, type: save_global}
-
-
-NUMBERS = np.arange(4, dtype="<f4")
-
-
-def written(path, thing, numbers=NUMBERS):
-    content = io.BytesIO()
-    Writer(content, protocol=4).dump(thing)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", content.getvalue())
-        archive.writestr("archive/data/0", numbers.tobytes())
-    return path
-
-
-def test_nothing_in_a_pickle_runs(tmp_path):
-    target = tmp_path / "made"
-    path = written(tmp_path / "model.pkl", thing("pykeen.models", "Model", loss=Attack(target)))
-    assert isinstance(records(path).loss, Record)
-    line = refused(load, path)
-    assert line.startswith(f"{path} can only be read by unpickling it, which may run code in it; got ")
-    assert line.endswith("if you trust where it comes from: --trust-pickle, or trust_pickle=True")
-    assert not target.exists()
-
-
-def test_tensors_are_laid_out_as_torch_does(tmp_path):
-    def read(*args, **kwargs):
-        return records(written(tmp_path / "file", Tensor(*args, **kwargs)))
-
-    assert read((2, 2), (2, 1)).tolist() == [[0, 1], [2, 3]]
-    assert read((2, 2), (1, 2)).tolist() == [[0, 2], [1, 3]]
-    assert read((2,), (1,), offset=2).tolist() == [2, 3]
-    assert read((), ()).tolist() == 0
-    assert read((0, 3), (3, 1)).shape == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "offset"), [((5,), (1,), 0), ((2,), (9,), 0), ((1,), (1,), 4), ((2,), (-1,), 1)]
-)
-def test_tensors_never_reach_beyond_their_numbers(tmp_path, shape, strides, offset):
-    path = written(tmp_path / "file", Tensor(shape, strides, offset))
-    with pytest.raises(Unreadable, match="a tensor that is larger than its numbers"):
-        records(path)
-
-
-def test_kinds_of_numbers(tmp_path):
-    values = np.array([1.5, -2.0, 3.25, 0.0], dtype="<f4")
-    half = (values.view("<u4") >> 16).astype("<u2")
-    brain = Tensor((4,), (1,), storage=Storage("BFloat16Storage"))
-    assert records(written(tmp_path / "file", brain, half)).tolist() == values.tolist()
-    unknown = Tensor((4,), (1,), storage=Storage("QInt8Storage"))
-    with pytest.raises(Unreadable, match="numbers of a kind unknown here, QInt8Storage"):
-        records(written(tmp_path / "file", unknown))
-
-
-def test_models_that_cannot_be_told_from_their_records(tmp_path):
-    """Each says why, and how to go on."""
-    module = {"_parameters": {}, "_buffers": {}, "_modules": {}}
-    for content, why in (
-        (thing("pykeen.models.unimodal.trans_e", "TransE"), "TransE has no predict_with_sigmoid"),
-        (thing("my.models", "Mine", predict_with_sigmoid=False), "Mine does not consist of interaction"),
-        (thing("pykeen.models", "Mine", predict_with_sigmoid=True), "makes large scores equal"),
-        (
-            thing(
-                "my.models", "Mine", predict_with_sigmoid=False, interaction=1, entity_representations=1
-            ),
-            "Mine is no model of PyKEEN's own",
-        ),
-        (
-            thing(
-                "pykeen.models.nbase",
-                "ERModel",
-                predict_with_sigmoid=False,
-                interaction=thing("my.models", "MyInteraction"),
-                entity_representations=thing("torch.nn", "ModuleList", **module),
-            ),
-            "MyInteraction is no interaction of PyKEEN's own",
-        ),
-        (
-            thing(
-                "pykeen.models.unimodal.simple",
-                "SimplE",
-                predict_with_sigmoid=False,
-                entity_embeddings=1,
-            ),
-            "SimplE of a PyKEEN before 1.9 is not known here",
-        ),
-    ):
-        line = refused(load, written(tmp_path / "model.pkl", content), format="pykeen")
-        assert why in line, line
-        assert "--trust-pickle" in line
-
-
-def thing(module, name, **attributes):
-    """Make an object of a class that is elsewhere."""
-    made = named(module, name)()
-    vars(made).update(attributes)
-    return made
 
 
 # The shell ------------------------------------------------------------------------------------------
@@ -505,6 +250,8 @@ def test_several_models_in_one_table(tmp_path):
     assert "the ranks of several models need a folder" in line
 
 
-def test_a_checkpoint_of_another_graph(old):
-    line = run(old / "1.11.1" / "TransE.pkl", "--data", "nations", code=2).stderr
-    assert "model and graph do not have the same entities; got 6 in TransE.pkl, 14 in the graph" in line
+def test_a_checkpoint_of_another_graph(tmp_path):
+    file = tmp_path / "model.safetensors"
+    er.models.save(next(models(None)), file)
+    line = run(file, "--data", "nations", code=2).stderr
+    assert "model and graph do not have the same entities; got 4 in model.safetensors, 14 in the" in line

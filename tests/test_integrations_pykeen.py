@@ -1,85 +1,30 @@
-"""evenrank inside PyKEEN, and PyKEEN's models inside evenrank: the same numbers, key by key."""
+"""PyKEEN's models and triples inside evenrank: the same numbers, interaction by interaction."""
 
-import runpy
 import warnings
 from functools import partial
-from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import evenrank as er
+from keen import DATA, GRAPH, TASK, composed, made, models, refused, results, torch
 
 with warnings.catch_warnings():
-    # what PyKEEN and its dependencies warn of while they load is theirs to mend
     warnings.simplefilter("ignore")
-    _reason = "PyKEEN is not installed (the extra `peers` brings it)"
-    pytest.importorskip("pykeen", reason=_reason)
-    torch = pytest.importorskip("torch", reason=_reason)
-    from pykeen import models
-    from pykeen.datasets import Nations
     from pykeen.evaluation import RankBasedEvaluator
-    from pykeen.nn import Embedding
     from pykeen.nn.modules import (
         ClampedInteraction,
         DistMultInteraction,
         MonotonicAffineTransformationInteraction,
         TransEInteraction,
     )
-    from pykeen.pipeline import pipeline
-    from pykeen.stoppers import EarlyStopper
     from pykeen.triples import CoreTriplesFactory
     from torch.nn.functional import normalize
 
 from evenrank.integrations import load
-from evenrank.integrations.pykeen import BlackBox, EvenRankEvaluator, factories, graph, scorer
+from evenrank.integrations.pykeen import BlackBox, factories, graph, scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore:::(pykeen|torch|class_resolver|docdata|more_click)")
-
-DATA = {inverse: Nations(create_inverse_triples=inverse) for inverse in (False, True)}
-GRAPH = graph(DATA[False])
-TASK = GRAPH.task("test")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def made(name, inverse=False, **options):
-    """Make a model whose parameters are all over the place, batch normalisation too."""
-    model = getattr(models, name)(
-        triples_factory=DATA[inverse].training, random_seed=7, **{"embedding_dim": 8, **options}
-    )
-    for layer in model.modules():
-        if isinstance(layer, torch.nn.BatchNorm1d):
-            layer.running_mean.normal_()
-            layer.running_var.uniform_(0.5, 2)
-    return model
-
-
-def composed(interaction, relations, inverse=False, entities=1, **options):
-    """Make a model of an interaction that has no class of its own."""
-    return models.ERModel(
-        triples_factory=DATA[inverse].training,
-        random_seed=7,
-        interaction=interaction,
-        interaction_kwargs=options,
-        entity_representations=[Embedding] * entities,
-        entity_representations_kwargs=[{"shape": 8}] * entities,
-        relation_representations=[Embedding] * relations,
-        relation_representations_kwargs=[{"shape": 8}] * relations,
-    )
-
-
-def refused(call, *args, **kwargs):
-    with pytest.raises(er.InputError) as caught:
-        call(*args, **kwargs)
-    return str(caught.value)
 
 
 # Models ---------------------------------------------------------------------------------------------
@@ -215,6 +160,14 @@ def test_a_black_box_lays_out_little_at_a_time(monkeypatch):
         assert np.allclose(box.score(part.queries, slice(0, 14)), whole)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("float64", "double"), ("float32", "float"), ("float32", "bfloat16")]
+)
+def test_a_black_box_keeps_every_digit(ours, theirs):
+    box = BlackBox(getattr(made("DistMA"), theirs)())
+    assert box.score(TASK.parts[0].queries, slice(0, 14)).dtype == ours
+
+
 def test_rows_are_taken_as_the_forward_pass_gives_them(tmp_path):
     """A normaliser acts when rows are used: a live model is asked, a file does not suffice."""
     model = models.DistMult(triples_factory=DATA[False].training, embedding_dim=8, random_seed=7)
@@ -256,6 +209,11 @@ def stretched(model):
     return model
 
 
+def lengthened(model):
+    model.interaction.coefficients = [*model.interaction.coefficients] * 100
+    return model
+
+
 def test_what_does_not_factor_says_why():
     distmult = DistMultInteraction()
     for model, why in (
@@ -268,12 +226,24 @@ def test_what_does_not_factor_says_why():
             "Clamped is not among the interactions that are known to factor",
         ),
         (stretched(made("RotatE")), "RotatE: relations must have modulus 1"),
+        (lengthened(made("AutoSF")), "a sum of 600 products"),
+        (composed("ComplEx", 1), "its rows are real, where its own model has others"),
+        (composed("TransE", 1, p=1, dtype=torch.cfloat), "its rows are complex, where its own"),
         (
             Mine(triples_factory=DATA[False].training, embedding_dim=8, random_seed=7),
             "Mine scores in a way of its own",
         ),
     ):
         assert why in scorer(model).notes[0]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("ComplEx", None), ("DistMult", torch.cfloat)])
+def test_rows_of_another_kind_in_a_file(name, dtype, tmp_path):
+    """ComplEx of real rows is another function of them; so is DistMult of complex ones."""
+    torch.save(composed(name, 1, dtype=dtype), tmp_path / "model.pkl")
+    assert f"its rows are {'complex' if dtype else 'real'}, where" in refused(
+        load, tmp_path / "model.pkl"
+    )
 
 
 def test_wrappers_that_keep_the_order_are_seen_through():
@@ -294,10 +264,7 @@ def test_what_is_no_model():
 
 
 def test_a_pykeen_that_is_too_old(monkeypatch):
-    real = metadata.version
-    monkeypatch.setattr(
-        "evenrank.extras.version", lambda name: "1.10.2" if name == "pykeen" else real(name)
-    )
+    monkeypatch.setattr("evenrank.extras._installed", lambda _: "1.10.2")
     assert refused(scorer, made("TransE")) == (
         "this version of pykeen is too old; got 1.10.2; allowed: 1.11 or newer; "
         "pip install --upgrade 'evenrank[pykeen]'"
@@ -331,45 +298,6 @@ def test_factories_without_names():
 # Files ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def trained():
-    """Train a little, by both evaluators."""
-    return {
-        evaluator: pipeline(
-            dataset=DATA[True],
-            model="RotatE",
-            model_kwargs={"embedding_dim": 16},
-            evaluator=evaluator,
-            stopper="early",
-            stopper_kwargs={"frequency": 1, "patience": 2, "relative_delta": 0.002},
-            training_kwargs={"num_epochs": 12, "use_tqdm": False},
-            evaluation_kwargs={"use_tqdm": False},
-            random_seed=0,
-        )
-        for evaluator in (RankBasedEvaluator, EvenRankEvaluator)
-    }
-
-
-def test_what_a_pipeline_saves_is_ranked(trained, tmp_path):
-    """With its names, in whatever order the graph has them, and with the pipeline's own numbers."""
-    result = trained[EvenRankEvaluator]
-    result.save_to_directory(tmp_path)
-    order = np.random.default_rng(0).permutation(14)
-    place = np.argsort(order)
-    shuffled = er.Graph.of(
-        {s: np.stack([place[t[:, 0]], t[:, 1], place[t[:, 2]]], 1) for s, t in GRAPH.splits.items()},
-        entities=[GRAPH.entities[i] for i in order],
-        relations=list(GRAPH.relations),
-    )
-    assert shuffled.hash == GRAPH.hash
-    theirs = result.metric_results.get_metric("mrr")
-    for one in (GRAPH, shuffled):
-        model = load(tmp_path, one)
-        assert (model.name, model.notes) == ("RotatE", ())
-        ranks = er.rank(model, one.task("test"), progress=False)
-        assert ranks.evaluate("mrr", ties="realistic")["mrr"] == pytest.approx(theirs, rel=1e-6)
-
-
 def test_models_that_must_be_unpickled(tmp_path):
     model = models.ConvE(triples_factory=DATA[True].training, embedding_dim=32, random_seed=7)
     torch.save(model, tmp_path / "model.pkl")
@@ -379,6 +307,18 @@ def test_models_that_must_be_unpickled(tmp_path):
     box = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
     assert box.notes[0].startswith("falls back to black box, slower: ConvE is not among")
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (box, scorer(model)))
+    assert np.array_equal(ours.better, theirs.better)
+
+
+@pytest.mark.parametrize("name", ["TransE", "UM"])
+def test_files_that_records_cannot_be_made_of(name, tmp_path):
+    """Those of torch before 1.6 are no archives, and those of UM do not tell how many relations."""
+    model = made(name)
+    torch.save(model, tmp_path / "model.pkl", _use_new_zipfile_serialization=name == "UM")
+    why = "UM has no rows of relations" if name == "UM" else "no archive: it is damaged, or older"
+    assert why in refused(load, tmp_path / "model.pkl", GRAPH)
+    again = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
+    ours, theirs = (er.rank(one, TASK, progress=False) for one in (again, scorer(model)))
     assert np.array_equal(ours.better, theirs.better)
 
 
@@ -399,122 +339,3 @@ def test_pickles_of_something_else(tmp_path):
     torch.save(DATA[False].training, tmp_path / "triples.pt")
     line = refused(load, tmp_path / "triples.pt", trust_pickle=True)
     assert "holds no model of PyKEEN's; got TriplesFactory; " in line
-
-
-# The evaluator --------------------------------------------------------------------------------------
-
-
-def results(evaluator, model, **options):
-    """Evaluate on Nations as a pipeline does."""
-    data = DATA[model.use_inverse_triples]
-    found = evaluator.evaluate(
-        model,
-        options.pop("mapped_triples", data.testing.mapped_triples),
-        additional_filter_triples=[data.training.mapped_triples, data.validation.mapped_triples],
-        use_tqdm=False,
-        batch_size=64,
-        **options,
-    )
-    return found.to_flat_dict()
-
-
-def test_a_pipeline_has_the_same_results(trained):
-    """All keys: sides, rules for ties, metrics; and the early stopper stops at the same epoch."""
-    theirs, ours = (trained[kind] for kind in (RankBasedEvaluator, EvenRankEvaluator))
-    expected, found = (one.metric_results.to_flat_dict() for one in (theirs, ours))
-    assert list(found) == list(expected)
-    assert len(found) == 225
-    for key, value in expected.items():
-        assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6), key
-    assert isinstance(ours.stopper, EarlyStopper)
-    assert len(ours.stopper.results) > 2
-    assert ours.stopper.results == pytest.approx(theirs.stopper.results, rel=1e-6)
-    assert ours.stopper.best_epoch == theirs.stopper.best_epoch
-    assert ours.configuration["evaluator"] == "EvenRankEvaluator"
-
-
-@pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"targets": ["tail"]},
-        {"restrict_entities_to": set(range(2, 14)), "pre_filtered_triples": False},
-        {"restrict_relations_to": set(range(20)), "pre_filtered_triples": False},
-    ],
-    ids=["all", "tails", "entities", "relations"],
-)
-def test_options_mean_the_same(options, inverse):
-    model = made("ComplEx", inverse)
-    if "restrict_entities_to" in options:  # which PyKEEN wants as a list in the end
-        options = {**options, "restrict_entities_to": sorted(options["restrict_entities_to"])}
-    expected, found = (
-        results(kind(), model, **options) for kind in (RankBasedEvaluator, EvenRankEvaluator)
-    )
-    assert list(found) == list(expected)
-    for key, value in expected.items():
-        assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6, nan_ok=True), key
-
-
-def test_ties_are_told_apart():
-    """A model in which everything ties: each rule gives PyKEEN's value."""
-    model = made("DistMult")
-    with torch.no_grad():
-        model.entity_representations[0]._embeddings.weight.fill_(1.0)
-    expected, found = (results(kind(), model) for kind in (RankBasedEvaluator, EvenRankEvaluator))
-    assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    key = "both.{}.arithmetic_mean_rank"
-    assert found[key.format("optimistic")] == 1 < found[key.format("realistic")]
-
-
-def test_the_ranks_are_kept():
-    """What PyKEEN has no word for can be asked of the ranks."""
-    evaluator = EvenRankEvaluator()
-    found = results(evaluator, made("TransE"))
-    ranks = evaluator.ranked
-    assert ranks.evaluate("index(mrr)", ties="realistic")["index(mrr)"] == pytest.approx(
-        found["both.realistic.adjusted_inverse_harmonic_mean_rank"], rel=1e-6
-    )
-    assert len(ranks.by("relation")) == len(np.unique(GRAPH.splits["test"][:, 1]))
-    assert (ranks.protocol["filter"], ranks.protocol["model"]) == ("given", "TransE")
-
-
-def test_raw_ranking_works():
-    """PyKEEN's evaluator refuses it."""
-    model = made("TransE")
-    with pytest.raises(ValueError, match="needs the true scores"):
-        results(RankBasedEvaluator(filtered=False), model)
-    found = results(EvenRankEvaluator(filtered=False), model)
-    raw = er.rank(scorer(model), GRAPH.task("test", filter=None), progress=False)
-    expected = raw.evaluate("mrr", ties="realistic")["mrr"]
-    assert found["both.realistic.inverse_harmonic_mean_rank"] == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_diverged_model_is_refused():
-    """PyKEEN would call it perfect: its MRR is 2 when every score is NaN."""
-    model = made("TransE")
-    with torch.no_grad():
-        model.entity_representations[0]._embeddings.weight.fill_(float("nan"))
-    theirs = results(RankBasedEvaluator(metrics=["mrr"], add_defaults=False), model)
-    assert theirs["both.realistic.inverse_harmonic_mean_rank"] == 2
-    assert "NaN" in refused(results, EvenRankEvaluator(), model)
-
-
-def test_inductive_modes_are_left_to_pykeen():
-    """Each has entities of its own; a model without any is refused by PyKEEN itself."""
-    with pytest.raises(ValueError, match="TransE does not support inductive mode: validation"):
-        results(EvenRankEvaluator(mode="validation"), made("TransE"))
-
-
-def test_options_of_both():
-    evaluator = EvenRankEvaluator(
-        metrics=["mrr"], add_defaults=False, memory="2MB", threads=1, exact=False
-    )
-    assert len(results(evaluator, made("TransE"))) == 9
-    assert evaluator.ranked.protocol["scores"] == "float32"
-
-
-def test_the_example_runs(capsys):
-    example = Path(__file__).parents[1] / "examples" / "pykeen_pipeline.py"
-    runpy.run_path(str(example))["main"](5)
-    assert "PyKEEN's key: mrr 0." in capsys.readouterr().out

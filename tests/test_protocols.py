@@ -89,16 +89,23 @@ def test_presets_differ():
 
 
 def test_openke_with_types():
-    """Targets that train never shows with their relation are ranked among the types nevertheless."""
+    """Types are what all splits show, as in the files that come with OpenKE."""
     ranks, said = ranked("openke", candidates="typed"), KEPT["openke"]["typed"]
     assert settled(ranks) == [*said["tail"], *said["head"]]
     assert settled(ranks) != settled(ranked("openke"))
+    assert ranks.protocol["candidates"] == "typed, as seen in train, valid, test, targets added"
 
 
-def test_openke_with_a_file_of_types(tmp_path):
+@pytest.mark.parametrize(
+    ("kept", "splits"), [("typed", ("train", "valid", "test")), ("narrow", ("train",))]
+)
+def test_openke_with_a_file_of_types(tmp_path, kept, splits):
+    """Targets that are not of their type are ranked among those that are nevertheless."""
     path = tmp_path / "type_constrain.txt"
-    path.write_text(reference.type_constrain(PROBLEM))
-    assert settled(ranked("openke", candidates=path)) == settled(ranked("openke", candidates="typed"))
+    path.write_text(reference.type_constrain(PROBLEM, splits))
+    said = KEPT["openke"][kept]
+    assert settled(ranked("openke", candidates=path)) == [*said["tail"], *said["head"]]
+    assert KEPT["openke"]["typed"] != KEPT["openke"]["narrow"]
 
 
 def test_rotate_over_all_numberings():
@@ -118,6 +125,19 @@ def test_the_reference_is_what_the_library_says_today(name, monkeypatch):
     if any(find_spec(package) is None for package in ("torch", name.replace("-", ""))):
         pytest.skip(f"{name} is not installed (the extra `peers` brings it)")
     assert reference.run(name, KEPT) == KEPT[name]
+
+
+def test_pykeen_ranks_a_triple_once():
+    """Its factories sort triples and keep each once; the others rank one as often as it stands there."""
+    twice = {
+        **PROBLEM.splits,
+        "test": np.concatenate([PROBLEM.splits["test"][:5], PROBLEM.splits["test"]]),
+    }
+    graph = er.Graph.of(twice, entities=PROBLEM.entities, unseen="drop")
+    assert len(graph.task(protocol="pykeen")) == len(ranked("pykeen")) < len(graph.task())
+    factories = pytest.importorskip("pykeen.triples", reason="PyKEEN is not installed (see `peers`)")
+    factory = factories.TriplesFactory.from_labeled_triples(twice["test"].astype(str))
+    assert factory.num_triples == len(PROBLEM.splits["test"])
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -333,7 +353,8 @@ def test_models_have_the_scale_of_the_library(name, kind):
         if gamma is not None:
             object.__setattr__(model, "gamma", gamma)
         ranks, boxed = (er.rank(one, task, progress=False) for one in (model, scores))
-        assert ranks.protocol["scores"] == PRESETS[name].yardstick.words
+        margin = 12 if gamma is None else gamma
+        assert ranks.protocol["scores"] == PRESETS[name].yardstick.words.format(margin=margin)
         assert ranks.better.tolist() == boxed.better.tolist()
         assert ranks.equal.tolist() == boxed.equal.tolist()
     exact = er.rank(model, graph.task(), progress=False)
@@ -369,6 +390,105 @@ def test_ranks_remember_their_protocol(tmp_path):
     assert by_side.protocol["ties"] == "rounded"
     assert by_side["mrr"].mean() == pytest.approx(again.evaluate("mrr")["mrr"])
     assert again.evaluate("mrr", ties="optimistic").protocol["ties"] == "optimistic"
+
+
+def judged(ranks):
+    """Everything that is made of ranks and says how ties were ranked."""
+    from evenrank.report import Report
+
+    others = ranks[:]
+    others.protocol = {**ranks.protocol, "model": "other"}
+    yield ranks.evaluate("mrr")
+    yield ranks.by("side").evaluate("mrr")
+    yield er.averages(ranks, "mrr")
+    yield er.intervals(ranks, "mrr")
+    yield er.intervals({"a": ranks, "b": others.by("side").ranks}, "mrr")
+    yield er.compare(a=ranks, b=others).values
+    yield er.seeds([ranks, others], "mrr")
+    yield er.across({"one": {"a": ranks, "b": others}, "two": {"a": ranks, "b": others}})
+    yield Report(ranks, others).evaluation
+
+
+@pytest.mark.parametrize("name", ["libkge", "openke"])
+def test_all_that_is_made_of_ranks_follows_them(name):
+    ranks = ranked(name)
+    for made in judged(ranks):
+        assert made.protocol["ties"] == PRESETS[name].ties
+    assert er.intervals(ranks, "mrr")["mrr"].value == ranks.evaluate("mrr")["mrr"]
+    assert er.intervals(ranks, "mrr", ties="expected").evaluation.protocol["ties"] == "expected"
+    assert er.averages(ranks, "mrr")["mrr"][0] == ranks.evaluate("mrr")["mrr"]
+
+
+@pytest.mark.parametrize("other", ["rotate", "torchkge", None])
+def test_tie_rules_are_not_mixed_silently(other):
+    """Neither those of two libraries, nor a library's with that of none."""
+    from evenrank.report import Report
+
+    a, b = ranked("openke"), ranked(other or "rotate")
+    if other is None:
+        del b.protocol["protocol"]
+    for refused in (
+        lambda: er.intervals({"a": a, "b": b}, "mrr"),
+        lambda: er.compare(a=a, b=b, mixed=True),
+        lambda: er.seeds([a, b]),
+        lambda: er.across({"one": {"x": a, "y": a}, "two": {"x": b, "y": b}}),
+        lambda: Report(a, b),
+    ):
+        with raises("these were ranked by protocols that rank ties differently", b.ties, "ties="):
+            refused()
+    with raises(
+        "protocols that rank ties differently cannot be put together", f"optimistic and {b.ties}"
+    ):
+        a + b
+    assert er.compare(a=a, b=b, mixed=True, ties="realistic").protocol["ties"] == "realistic"
+    assert (a + a[:3]).ties == "optimistic"
+
+
+def test_presets_are_not_compared_silently():
+    """Not even where they rank ties alike."""
+    with raises("not ranked in the same way", "protocol: dgl-ke .a. and torchkge .b."):
+        er.compare(a=ranked("dgl-ke"), b=ranked("torchkge"))
+
+
+def test_reports_keep_presets_apart(tmp_path):
+    """They are different contests, named by what differs; a page that is read back still knows."""
+    from evenrank.report import Report, reload
+
+    report = Report(ranked("dgl-ke"), ranked("torchkge"))
+    names = {label for label, _ in report.evaluation.labels}
+    assert {name.partition("protocol: ")[2].rstrip(")") for name in names} == {"dgl-ke", "torchkge"}
+    report.save(tmp_path / "page.html")
+    assert reload(tmp_path / "page.html").findings.ties == "pessimistic"
+
+
+def test_estimates_follow_and_refuse_what_they_cannot():
+    graph = er.load("nations")
+    model = er.models.DistMult(*(np.random.default_rng(0).integers(-1, 2, (n, 3)) for n in (14, 55)))
+    worst, mean = (
+        er.rank(model, graph.task(protocol=name, candidates=6), progress=False)
+        for name in ("torchkge", "libkge")
+    )
+    assert er.estimate(worst, "mr").evaluation.protocol["ties"] == "pessimistic"
+    with raises("the mean rank of a tie cannot be estimated", "got ties='rounded'", "allowed: expected"):
+        er.estimate(mean, "mr")
+
+
+def test_a_run_goes_on_by_its_own_protocol(tmp_path):
+    """Even where another one asks and compares in the same way."""
+    graph = er.load("nations")
+    model = er.models.DistMult(*(np.random.default_rng(0).normal(size=(n, 3)) for n in (14, 55)))
+    er.rank(model, graph.task(protocol="rotate"), progress=False, into=tmp_path / "run")
+    with raises("holds another run", "got protocol rotate there, torchkge here;"):
+        er.rank(model, graph.task(protocol="torchkge"), progress=False, into=tmp_path / "run")
+
+
+def test_tasks_of_one_protocol_are_joined():
+    tasks = [er.load("nations").task(protocol=name) for name in ("rotate", "rotate", "openke")]
+    assert er.Task.join(tasks[:2]).protocol["protocol"] == "rotate"
+    with raises("tasks by different protocols cannot be joined", "got rotate and openke"):
+        er.Task.join(tasks)
+    with raises("tasks by different protocols cannot be joined", "got rotate and none"):
+        er.Task.join([tasks[0], er.load("nations").task()])
 
 
 def test_without_a_protocol_nothing_is_remembered():
@@ -412,6 +532,21 @@ def test_unknown_protocol():
         er.load("nations").task(protocol="keras")
 
 
+@pytest.mark.parametrize("name", [3, {"protocol": "libkge"}, "", "PyKEEN"])
+def test_a_protocol_is_one_of_eight_words(name):
+    with raises("unknown protocol", "allowed: pykeen"):
+        er.load("nations").task(protocol=name)
+
+
+def test_ranks_and_tasks_of_elsewhere_say_more_than_a_word():
+    words = ("a protocol has entries; got 'libkge'", "graph.task", "{'protocol': 'libkge'}")
+    with raises(*words):
+        er.Ranks.of([1], 9, protocol="libkge")
+    with raises(*words):
+        er.Task.of([[0]], [1], size=9, protocol="libkge")
+    assert er.Ranks.of([1], 9, protocol={"protocol": "libkge"}).ties == "rounded"
+
+
 def test_a_protocol_says_what_is_filtered():
     with raises("the protocol libkge says what is filtered", "got filter None as well"):
         er.load("nations").task(protocol="libkge", filter=None)
@@ -438,8 +573,14 @@ def test_what_train_never_shows_must_be_kept(name):
 
 
 def test_ogb_needs_candidates():
-    with raises("the protocol ogb ranks among candidates that come with each triple", "to sample"):
-        er.load("nations").task(protocol="ogb")
+    for candidates in ("all", "typed"):
+        with raises("the protocol ogb ranks among candidates that come with each triple", candidates):
+            er.load("nations").task(protocol="ogb", candidates=candidates)
+
+
+def test_dgl_ke_is_not_sampled():
+    with raises("the protocol dgl-ke keeps known answers", "got 5 candidates", "rank among all"):
+        er.load("nations").task(protocol="dgl-ke", candidates=5)
 
 
 # The shell ----------------------------------------------------------------------------------------
@@ -475,8 +616,16 @@ def test_rank_by_a_protocol(model, tmp_path):
         again = run("metrics", files[name], "-m", "mrr", "--json")
         assert again["protocol"]["ties"] == PRESETS[name].ties
         assert er.Ranks.load(files[name]).evaluate("mrr").content() == again == said
-    with raises("the files were ranked by protocols that treat ties differently", "optimistic, pess"):
+    with raises(
+        "these were ranked by protocols that rank ties differently", "optimistic, pess", "--ties"
+    ):
         run("metrics", files["openke"], files["torchkge"], "--json")
+    beside = tmp_path / "beside.parquet"
+    beside.write_bytes(files["openke"].read_bytes())
+    for command in (("metrics",), ("metrics", "--interval", "delta"), ("compare",)):
+        said = run(*command, files["openke"], beside, "-m", "mrr", "--json")
+        assert said["protocol"]["ties"] == "optimistic"
+    assert "; ties: pessimistic [" in run("report", files["torchkge"], "--json")["notes"][-1]
     both = run("metrics", *itertools.islice(files.values(), 2), "--ties", "rounded", "--json")
     assert both["protocol"]["ties"] == "rounded"
 

@@ -237,7 +237,7 @@ def test_the_variance_of_mean_ranks_is_unbiased(targets):
         one = design(k, [8], low=better, high=better + equal)
         values = one.look_up(_corrections.unbiased(er.MR, one))
         estimates.append((weight * values).sum() / weight.sum())
-        errors.append(_variance.of_mean_rank([one], weight, np.zeros(len(targets), int)))
+        errors.append(_variance.of_mean_rank([one], weight, np.zeros(len(targets), int))[0])
     full = [1 + sum(s > t for s in scores) + sum(s == t for s in scores) / 2 for t in targets]
     assert np.mean(estimates) == pytest.approx((weight * full).sum() / weight.sum())
     assert np.mean(np.square(errors)) == pytest.approx(np.var(estimates))
@@ -273,12 +273,53 @@ def test_what_was_not_seen_may_be_there():
 def test_few_better_candidates_are_told_from_none(ranks):
     full, rng = er.Ranks.of(ranks, 100), np.random.default_rng(0)
     truth, held = full.evaluate("mr", "mrr").flat(), {"mr": 0, "mrr": 0}
-    for i in range(100):
-        made = er.estimate(drawn(full, 20, rng), "mr", *(["mrr"] if i < 20 else []))
+    for i in range(60):
+        made = er.estimate(drawn(full, 20, rng), "mr", *(["mrr"] if i < 10 else []))
         for name in made.evaluation:
             held[str(name)] += made[name].low <= truth[str(name)] <= made[name].high
-    assert held["mr"] >= 90
-    assert held["mrr"] >= 19
+    assert held["mr"] >= 54
+    assert held["mrr"] >= 9
+
+
+@pytest.mark.parametrize(("share", "name"), [(1, "mr"), (4, "mr"), (1, "mean(2)")])
+def test_the_few_that_are_beaten_tell_little_of_the_variance(share, name):
+    """One target in ten has rank 8, the others 1: misses were 8 to 40 % with Student's t of all."""
+    rank, rng, held = np.tile([1] * 9 + [8], 4), np.random.default_rng(0), 0
+    truth = er.Ranks.of(rank, 40).evaluate(name)[name]
+    draw = np.arange(len(rank)) // share
+    for _ in range(100):
+        each = np.array([rng.choice(39, 5, replace=False) + 1 for _ in range(draw[-1] + 1)])
+        better = (each[draw] < rank[:, None]).sum(axis=1)
+        made = er.estimate(er.Ranks(better, 0, 6, keys={"draw": draw}), name, full=40)[name]
+        held += made.low <= truth <= made.high
+    assert held >= 93
+
+
+def test_units_that_share_a_draw_vary_together():
+    """Of many targets of one query their own spread would say next to nothing of the draw."""
+    rng, held = np.random.default_rng(0), 0
+    rank = rng.integers(40, 50, 60)
+    draw = np.arange(60) // 30
+    for _ in range(60):
+        each = np.array([rng.choice(99, 5, replace=False) + 1 for _ in range(2)])
+        better = (each[draw] < rank[:, None]).sum(axis=1)
+        ranks = er.Ranks(better, 0, 6, keys={"draw": draw})
+        made = er.estimate(ranks, "mr", full=100, vary="targets")["mr"]
+        held += made.low <= rank.mean() <= made.high
+    assert held >= 55
+    alone = er.Ranks(ranks.better, 0, 6)  # each its own: what `intervals` would say of these estimates
+    error = er.estimate(alone, "mr", full=100, vary="targets")["mr"].standard_error
+    assert error == pytest.approx(np.std(1 + better * 99 / 5, ddof=1) / np.sqrt(60))
+
+
+def test_what_the_counts_rule_out_is_not_within():
+    """A target beaten by x of k drawn has a rank from 1 + x to N - k + x."""
+    made = er.estimate(er.Ranks([1, 3], [0, 1], 6), "mr", "hits@1", "mrr", full=20)
+    assert made["mr"].low >= (2 + 4.5) / 2
+    assert made["mr"].high <= (16 + 18.5) / 2
+    assert made["hits@1"][1:4] == (0, 0, 0)
+    assert made["mrr"].high <= (1 / 2 + (1 / 4 + 1 / 5) / 2) / 2 + 1e-12
+    assert made["mrr"].low >= (1 / 16 + (1 / 18 + 1 / 19) / 2) / 2 - 1e-12
 
 
 def test_a_step_of_the_mean_rank_is_one_better_candidate():
@@ -291,7 +332,7 @@ def test_a_step_of_the_mean_rank_is_one_better_candidate():
 
 def test_one_candidate_alone_shows_no_spread():
     assert _variance.of_mean_rank([design(1, [9])], np.ones(1), np.zeros(1, int)) is None
-    assert _variance.of_mean_rank([design(1, [2])], np.ones(1), np.zeros(1, int)) == 0.0
+    assert _variance.of_mean_rank([design(1, [2])], np.ones(1), np.zeros(1, int)) == (0.0, 0.0)
     made = er.estimate(er.Ranks([0, 1, 0, 1], 0, 2), "mr", full=9)["mr"]
     assert (made.value, made.kind) == (5.0, "interval")
     assert made.low < 5 < made.high
@@ -300,7 +341,7 @@ def test_one_candidate_alone_shows_no_spread():
 # Estimates ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(RANKS.glob("[nkw]*.parquet")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RANKS.glob("[nkw]*[xe].parquet")), ids=lambda path: path.stem)
 def test_bounds_hold_the_full_ranking_of_trained_models(path):
     full = er.Ranks.load(path)
     names = ("mrr", "hits@10", "index(mrr)")
@@ -354,14 +395,14 @@ def test_the_engine_samples_as_the_law_says():
     graph, model = er.load("kinships"), er.models.load(MODEL)
     truth = er.rank(model, graph.task("test"), progress=False).evaluate("mr", "mrr")
     held, values = 0, []
-    for seed in range(30):
+    for seed in range(20):
         ranks = er.rank(model, graph.task("test", candidates=20, seed=seed), progress=False)
         found = er.estimate(ranks, "mr")["mr"]
         held += found.low <= truth["mr"] <= found.high
         values.append(found.value)
-    assert held >= 25
-    assert np.std(values, ddof=1) == pytest.approx(found.standard_error, rel=0.35)
-    assert np.mean(values) == pytest.approx(truth["mr"], abs=4 * found.standard_error / np.sqrt(30))
+    assert held >= 16
+    assert np.std(values, ddof=1) == pytest.approx(found.standard_error, rel=0.45)
+    assert np.mean(values) == pytest.approx(truth["mr"], abs=4 * found.standard_error / np.sqrt(20))
 
 
 def test_sampled_tasks_know_the_full_size_and_what_is_shared():
@@ -443,6 +484,13 @@ def test_samples_are_pooled():
         er.estimate(r, "mr", vary="targets", by="target")["mr"].standard_error for r in (one, [one, one])
     ]
     assert alone[0] == pytest.approx(alone[1])
+    # chance ranks every target once, however often it is sampled
+    line = parse("z(mr)").map(er.null("mr", full.candidates))
+    made = er.estimate([one, two], "z(mr)")
+    assert made["z(mr)"].value == pytest.approx(line(both["mr"].value))
+    each = [r.evaluate("z(mr)")["z(mr)"] for r in (one, two)]
+    assert made["z(mr)"].sampled == pytest.approx(np.mean(each))
+    assert f"{len(full):,} targets" in str(made)
 
 
 @pytest.mark.parametrize("estimator", ["em", "bv", "cls"])
@@ -463,8 +511,10 @@ def test_results_are_shown_in_every_form():
     made = er.estimate(er.Ranks([0, 1, 0, 4, 9, 0], 0, 11), "mrr", "mr", full=101)
     text = str(made)
     assert "10 of 100 other candidates drawn" in text
-    assert "interval: no bias; holds the full ranking of these targets, at 95 %" in text
-    assert "bounds: hold it at 95 % or more, however ranks are distributed;" in text
+    assert "; low to high holds the full ranking of these targets" in text
+    assert "interval: at 95 %; the estimate has no bias" in text
+    assert "bounds: at 95 % or more, however ranks are distributed;" in text
+    assert "the estimate within is a guess: it supposes a smooth distribution of ranks" in text
     content = json.loads(made.json())
     assert [row["kind"] for row in content["rows"]] == ["bounds", "interval"]
     assert (content["full"], content["drawn"], content["samples"]) == ([101, 101], [10, 10], 1)
@@ -473,7 +523,7 @@ def test_results_are_shown_in_every_form():
     assert made.csv().splitlines()[0] == "metric,sampled,value,low,high,kind,standard_error"
     assert "\\toprule" in made.latex()
     wide = er.estimate(er.Ranks([0, 1, 0, 4], 0, 11), "mr", full=101, vary="targets")
-    assert "holds the full ranking of other targets, too" in str(wide)
+    assert "low to high holds the full ranking of other targets like these" in str(wide)
     assert list(er.estimate(er.Ranks([0, 1], 0, 11), full=101).evaluation) == [
         parse(name) for name in er.sampled._estimate.DEFAULT
     ]
@@ -507,9 +557,56 @@ def test_bad_input():
         er.estimate(ranks[:1], "mr", full=50, vary="targets")
     with raises("must rank the same targets in one order", "3 and 2 targets"):
         er.estimate([ranks, ranks[:2]], full=50)
+    with raises("must rank the same targets in one order"):
+        er.estimate([er.Ranks([0, 1, 2], 0, 11, weight=[1, 2, 3]), er.Ranks([0, 1, 2], 0, 11)], full=50)
+    seeded = er.Ranks([0, 1], 0, 11, protocol={"candidates": "10 sampled per query, seed 3"})
+    with raises("samples to be pooled need seeds of their own", "got seed 3, 3", "--seed"):
+        er.estimate([seeded, seeded], full=50)
+    with raises("these ranks are not sampled: there is nothing to estimate", "evenrank metrics"):
+        er.estimate(er.Ranks([0, 1], 0, 11, protocol={"candidates": "all"}))
+    beside = sample(Task.of([[0], [0]], targets=[3, 4], size=50), 5)
+    with raises("no plain sample of the candidates", "and its other targets", "filter"):
+        er.estimate(er.Ranks([0, 1], 0, 7, protocol=beside.protocol), full=50)
+    with raises("estimate each group by itself", "ranks split by side"):
+        er.estimate(er.Ranks([0, 1], 0, 11, keys={"side": ["head", "tail"]}).by("side"), full=50)
+    with raises("full must be a column of whole numbers"):
+        er.estimate(er.Ranks([0, 1], 0, 11, keys={FULL: ["many", "50"]}))
     other = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "b"})
     with raises("samples to be pooled differ in model", "a and b"):
         er.estimate([ranks, other], full=50)
+
+
+def test_what_is_undefined_among_few_may_be_defined_among_all():
+    made = er.estimate(er.Ranks([0, 1, 0, 1], 0, 3), "index(hits@10)", full=50)
+    assert np.isnan(made["index(hits@10)"].sampled)
+    assert made["index(hits@10)"].high > 0
+    assert "undefined: chance always gets 1, the best value there is, among the sampled" in str(made)
+
+
+def test_sampled_values_are_called_so(tmp_path):
+    graph, model = er.load("kinships"), er.models.load(MODEL)
+    paths = [tmp_path / f"{seed}.parquet" for seed in range(2)]
+    for seed, path in enumerate(paths):
+        er.rank(model, graph.task("test", candidates=9, seed=seed), progress=False).save(path)
+    note = (
+        "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
+    )
+    ranks = er.Ranks.load(paths[0])
+    for made in (ranks.evaluate(), ranks.by("side").evaluate(), er.intervals(ranks, "mrr")):
+        assert note in str(made)
+    assert note in json.loads(ranks.evaluate("mrr").json())["notes"]
+    assert note in run("metrics", *paths)  # other seeds, too
+    assert note not in str(er.estimate(ranks, "mr"))
+    assert note not in str(er.rank(model, graph.task("test"), progress=False).evaluate())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "tsv"])
+def test_files_can_be_estimated_from(kind, tmp_path):
+    graph, model = er.load("kinships"), er.models.load(MODEL)
+    ranks = er.rank(model, graph.task("test", candidates=9), progress=False)
+    ranks.save(tmp_path / f"ranks.{kind}")
+    again = er.Ranks.load(tmp_path / f"ranks.{kind}")
+    assert str(er.estimate(again, "mr", "z(mr)")) == str(er.estimate(ranks, "mr", "z(mr)"))
 
 
 def test_in_the_shell(tmp_path):

@@ -207,11 +207,17 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
             {"h,r->t": {"t": [1], "t_pred_top10": [[1, 2, 2]]}},
             "^list 0: an answer stands twice in one l",
         ),
+        ({"h,r->t": {"t": 1, "t_pred_top10": []}}, "^there must be a list for each target"),
     ],
 )
 def test_wikikg90m_refuses(given, message):
     with pytest.raises(er.InputError, match=message):
         topk.wikikg90m(given)
+
+
+def test_no_candidates_are_not_all_of_wikikg90m():
+    with pytest.raises(er.InputError, match=r"^size must be at least 1; got 0"):
+        topk.wikikg90m({"h,r->t": {"t": [1], "t_pred_top10": [[1]]}}, candidates=0)
 
 
 # Lists of names: AnyBURL and JSON lines -----------------------------------------------------------
@@ -495,6 +501,13 @@ def test_json_lines_for_single_targets_and_relations(people):
             "preds.txt:1: a score is not a number; got NaN for 'Bo'",
         ),
         ('{"head": "Bo", "relation": "knows well", "answers": ["Mars"]}', "does not know; got 'Mars'"),
+        pytest.param("[" * 100_000, "preds.txt:1: not JSON; got maximum recursion depth", id="deep"),
+        pytest.param("1" * 5_000, "preds.txt:1: not JSON; got Exceeds the limit", id="long"),
+        pytest.param(
+            '{"head": "Bo", "relation": "knows", "answers": ["Bo"], "scores": [1' + 400 * "0" + "]}",
+            "scores must be numbers",
+            id="huge",
+        ),
     ],
 )
 def test_json_lines_that_cannot_be_right(people, line, message):

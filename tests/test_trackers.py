@@ -151,6 +151,14 @@ def test_ranks_go_into_xarray(ranks):
     assert heads.better.values.tolist() == ranks.better[ranks.keys["side"] == "head"].tolist()
 
 
+@pytest.mark.parametrize("name", ["row", "target"])
+def test_keys_may_have_the_name_of_a_dimension(name):
+    library("xarray")
+    data = er.Ranks.of([1, 4], candidates=9, keys={name: ["a", "b"]}).to_xarray()
+    assert dict(data.sizes) == {"target": 2}
+    assert data.coords[name].values.tolist() == ["a", "b"]
+
+
 def test_evaluations_go_into_xarray(ranks):
     library("xarray")
     single = ranks.evaluate("mrr", "hits@1").to_xarray()
@@ -249,7 +257,7 @@ def test_mlflow_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path):
     assert run.data.tags["protocol"] == ranks.evaluate().fingerprint
     kept = mlflow.artifacts.download_artifacts(run_id=run.info.run_id, artifact_path=saved)
     assert er.Ranks.load(kept).evaluate().flat() == ranks.evaluate().flat()
-    with mlflow.start_run(), pytest.raises(mlflow.MlflowException, match="Invalid value"):
+    with mlflow.start_run(), pytest.raises(mlflow.MlflowException, match="Invalid"):
         mlflow.log_metrics(ranks.evaluate("hits@10").flat())  # why plain keys are needed
 
 

@@ -8,7 +8,10 @@
 0.000186867...
 """
 
-from evenrank import integrations, models, protocols
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from evenrank import models, protocols
 from evenrank.adjusted import Adjusted, Affine, index, ratio, z
 from evenrank.compare import Across, Comparison, Intervals, Seeds, across, compare, intervals, seeds
 from evenrank.data import Graph, load
@@ -42,9 +45,13 @@ from evenrank.metric import (
 from evenrank.properties import desiderata
 from evenrank.published import Published, adjust, baseline, published
 from evenrank.ranks import Ranks
-from evenrank.sampled import Estimate, estimate
 from evenrank.tally import Tally
 from evenrank.task import Task
+
+if TYPE_CHECKING:
+    from evenrank import cluster, integrations
+    from evenrank.sampled import Estimate, estimate
+    from evenrank.streams import Tallies, stream
 
 __version__ = "0.1.0"
 
@@ -78,6 +85,7 @@ __all__ = [
     "Scorer",
     "Seeds",
     "Statistic",
+    "Tallies",
     "Tally",
     "Task",
     "Transform",
@@ -87,6 +95,7 @@ __all__ = [
     "atlas",
     "averages",
     "baseline",
+    "cluster",
     "compare",
     "define",
     "desiderata",
@@ -104,5 +113,24 @@ __all__ = [
     "ratio",
     "seeds",
     "strata",
+    "stream",
     "z",
 ]
+
+# rooms that most programs never enter; imported when first asked for
+LATER = {
+    "Estimate": "sampled",
+    "Tallies": "streams",
+    "cluster": "cluster",
+    "estimate": "sampled",
+    "integrations": "integrations",
+    "stream": "streams",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Enter a room when something in it is first asked for."""
+    if name not in LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = import_module(f"{__name__}.{LATER[name]}")
+    return room if name == LATER[name] else getattr(room, name)

@@ -38,6 +38,9 @@ DEFAULT_WIDE = [
     "index(mr)",
     "z(mrr)",
 ]
+SAMPLED = (
+    "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
+)
 FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
 
 
@@ -237,9 +240,16 @@ def fingerprint(protocol: Mapping[str, str]) -> str:
 
 
 def shared(protocols: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What all protocols agree on."""
+    """What all protocols agree on; that candidates were sampled stays, however differently they were.
+
+    >>> shared([{"data": "wn18rr", "candidates": "all"}, {"candidates": "9 sampled per query, seed 0"}])
+    {'candidates': 'not alike, sampled in some'}
+    """
     common = set.intersection(*(set(protocol.items()) for protocol in protocols))
-    return {name: value for name, value in protocols[0].items() if (name, value) in common}
+    kept = {name: value for name, value in protocols[0].items() if (name, value) in common}
+    if any("sampled" in protocol.get("candidates", "") for protocol in protocols):
+        kept.setdefault("candidates", "not alike, sampled in some")
+    return kept
 
 
 def facts(protocol: Mapping[str, str]) -> str:
@@ -349,6 +359,8 @@ def evaluate(
         f"– {what}" + (f" (in {len(rows)} of {len(tallies)} groups)" if len(tallies) > 1 else "")
         for what, rows in failures.items()
     ]
+    if "sampled" in (protocol or {}).get("candidates", ""):
+        notes.append(SAMPLED)
     if left_out:
         named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
         notes.append(

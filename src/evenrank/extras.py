@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from evenrank.errors import InputError
@@ -18,6 +17,8 @@ class Extra(NamedTuple):
 
 
 LIBRARIES = {
+    "distributed": Extra("dask", "2024.8"),
+    "fsspec": Extra("remote", "2024.6"),
     "lightning": Extra("lightning", "2.4"),
     "pandas": Extra("pandas", "2.2"),
     "pyarrow": Extra("arrow", "16"),
@@ -36,7 +37,7 @@ def need(library: str) -> Any:
         module = import_module(library)
     except ImportError as error:
         raise InputError(f"this needs {library}", got=str(error), do=install) from None
-    found = getattr(module, "__version__", None) or version(library)  # not every library says it itself
+    found = getattr(module, "__version__", None) or _installed(library)
     if _parts(found) < _parts(extra.least):
         raise InputError(
             f"this version of {library} is too old",
@@ -45,6 +46,13 @@ def need(library: str) -> Any:
             do=install,
         )
     return module
+
+
+def _installed(library: str) -> str:
+    """Give the version of a library that does not say it itself."""
+    from importlib.metadata import version  # slow to import
+
+    return version(library)
 
 
 def _parts(version: str) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())  # the content before the name, in case the power fails
         temporary.replace(path)
     except OSError as error:
         raise InputError(

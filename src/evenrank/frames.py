@@ -24,6 +24,8 @@ class Framed(ABC):
     Whatever speaks Arrow's C stream (DuckDB, Ibis, ...) takes it as it is.
     """
 
+    _along = "row"  # xarray's dimension
+
     @abstractmethod
     def _columns(self) -> Mapping[str, ArrayLike]:
         """Give the columns, all of one length."""
@@ -46,7 +48,7 @@ class Framed(ABC):
     def to_xarray(self) -> xr.Dataset:
         """Give an xarray data set: a variable per column, along the dimension `row` (needs xarray)."""
         dataset: xr.Dataset = need("xarray").Dataset(
-            {name: ("row", np.asarray(column)) for name, column in self._columns().items()}
+            {name: (self._along, np.asarray(column)) for name, column in self._columns().items()}
         )
         return dataset
 

@@ -64,7 +64,7 @@ class Transform:
 
     def __post_init__(self) -> None:
         """Probe the function once, so that later failures are impossible rather than surprising."""
-        probe = np.unique(np.concatenate([np.arange(1.0, 65.0), np.exp2(np.arange(6.0, 31.0))]))
+        probe = np.concatenate([np.arange(1.0, 65.0), np.exp2(np.arange(7.0, 31.0))])
         values = np.asarray(self.function(probe), dtype=float)
         if values.shape != probe.shape:
             raise InputError(

@@ -50,6 +50,7 @@ __all__ = ["CP", "RESCAL", "ComplEx", "DistMult", "Model", "RotatE", "SimplE", "
 Inverse = Literal["stacked", "interleaved"]
 Array: TypeAlias = Any  # NumPy's, or torch's where the model is on a device
 METADATA = "evenrank"
+KINDS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # safetensors' names of NumPy's types
 CELLS = 1 << 21  # numbers held at once where scores are worked out triple by triple
 
 
@@ -657,24 +658,42 @@ def _present(model: Model) -> list[str]:
     return [name for name in model.ARRAYS if getattr(model, name) is not None]
 
 
-def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model that `save` wrote."""
+def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Model:
+    """Read a model that `save` wrote.
+
+    `mapped` leaves the arrays in the file, read-only: rows are read when they are used, and processes
+    that map one file share its memory.
+    """
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a mapping
+            names = file.keys()
+            arrays = _mapped(path) if mapped else {name: file.get_tensor(name) for name in names}
     except FileNotFoundError:
         raise InputError("no such file", got=str(path)) from None
-    except (OSError, SafetensorError, TypeError) as error:
+    except (OSError, SafetensorError, TypeError, KeyError) as error:
         raise InputError(
             f"cannot read {path}",
             got=str(error).splitlines()[0],
             do="it may be damaged, of another format, or hold bfloat16 (store float32 or float16)",
         ) from None
     return _build(path, metadata.get(METADATA), arrays)
+
+
+def _mapped(path: Path) -> dict[str, NDArray[Any]]:
+    """Map the arrays of a safetensors file: the length of a JSON header, the header, the arrays."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    return {
+        name: np.memmap(path, KINDS[about["dtype"]], "r", 8 + length + start, tuple(about["shape"]))
+        for name, about in header.items()
+        if name != "__metadata__"
+        for start in about["data_offsets"][:1]
+    }
 
 
 def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -> Model:

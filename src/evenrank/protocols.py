@@ -4,10 +4,11 @@ Libraries agree on the formula of MRR and differ in nearly everything before it.
 library as it counts by default: which splits are left out, what happens to entities that train never
 shows, which rank a tie gets, and how scores are compared. Each was read off the library's source:
 
-    pykeen      PyKEEN 1.11.1, evaluation/ranks.py, pipeline/api.py, stoppers/early_stopping.py
+    pykeen      PyKEEN 1.11.1, evaluation/ranks.py, pipeline/api.py, stoppers/early_stopping.py,
+                triples/triples_factory.py
     libkge      uma-pi1/kge, kge/job/eval_entity_ranking.py, kge/config-default.yaml
     rotate      DeepGraphLearning/KnowledgeGraphEmbedding, codes/model.py, codes/dataloader.py
-    openke      thunlp/OpenKE, openke/base/Test.h, openke/base/Reader.h
+    openke      thunlp/OpenKE, openke/base/Test.h, openke/base/Reader.h, benchmarks/FB15K237/n-n.py
     ampligraph  AmpliGraph 2.2.0, latent_features/layers/scoring/AbstractScoringLayer.py
     dgl-ke      DGL-KE 0.1.2, models/general_models.py, dataloader/sampler.py
     ogb         OGB 1.3.6, linkproppred/evaluate.py
@@ -44,7 +45,7 @@ class Yardstick:
     `keys` gives what is compared in place of scores. `band` gives the least and the greatest key that
     tie with each target's (without it, only its own); better is what lies above. Known answers stay, and
     lose their `handicap`, unless that is infinite. `margin` is what the library's models add to minus a
-    distance.
+    distance; its `words` have a place for it.
     """
 
     words: str
@@ -52,6 +53,11 @@ class Yardstick:
     band: Callable[[Scores], tuple[Scores, Scores]] | None = None
     handicap: float = inf
     margin: float = 0.0
+
+    @property
+    def keeps_known(self) -> bool:
+        """Whether known answers stay among the candidates."""
+        return self.handicap < inf
 
 
 def float32(scores: NDArray[Any]) -> Scores:
@@ -106,7 +112,10 @@ THOUSANDTHS = Yardstick("float32, cut to thousandths", thousandths)
 # a known answer that is far better than the target stays better: how many are depends on where scores
 # have their zero, so the margin of DGL-KE's models counts: 12, or what a scorer has as `gamma`
 HANDICAP = Yardstick(
-    "float32, log-sigmoid, known answers lose 1", log_sigmoid, handicap=1.0, margin=12.0
+    "float32, log-sigmoid (of {margin:g} - distance), known answers lose 1",
+    log_sigmoid,
+    handicap=1.0,
+    margin=12.0,
 )
 
 
@@ -117,7 +126,8 @@ class Preset:
     `known`: the splits that are left out: all, or `earlier`, which is train, valid and what is ranked;
     `given`: none, as the candidates that come with the data hold no known answers.
     `outside`, `repeats`: whether a target joins lists of candidates that lack it, and whether a
-    candidate counts as often as it is listed.
+    candidate counts as often as it is listed. `typed`: the splits that say what is of a relation's type.
+    `once`: whether a triple that stands twice in its split is ranked once.
     """
 
     name: Name
@@ -126,6 +136,8 @@ class Preset:
     unseen: Literal["keep", "drop"] = "keep"
     outside: Literal["refuse", "add"] = "refuse"
     repeats: bool = False
+    typed: Literal["all", "train"] = "train"
+    once: bool = False
     yardstick: Yardstick | None = None
 
     def filters(self, split: str, splits: Iterable[str]) -> tuple[str, ...]:
@@ -137,11 +149,11 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset("pykeen", "realistic", known="earlier", unseen="drop"),
+        Preset("pykeen", "realistic", known="earlier", unseen="drop", once=True),
         Preset("libkge", "rounded", known="earlier", yardstick=CLOSE),
         # the order that an unstable sort leaves: its mean over all numberings of the entities
         Preset("rotate", "expected"),
-        Preset("openke", "optimistic", outside="add"),
+        Preset("openke", "optimistic", outside="add", typed="all"),
         Preset("ampligraph", "pessimistic", unseen="drop", yardstick=THOUSANDTHS),
         Preset("dgl-ke", "pessimistic", yardstick=HANDICAP),
         Preset("ogb", "realistic", known="given", outside="add", repeats=True),
@@ -152,9 +164,21 @@ PRESETS: dict[str, Preset] = {
 
 def preset(name: str) -> Preset:
     """Find a preset by the library's name."""
-    if name not in PRESETS:
+    if str(name) not in PRESETS:
         raise InputError("unknown protocol", got=repr(name), allowed=", ".join(PRESETS))
     return PRESETS[name]
+
+
+def entries(protocol: Mapping[str, str] | None) -> dict[str, str]:
+    """Give the entries of a protocol as text; the name of a library alone does not say what was done."""
+    if isinstance(protocol, str):
+        raise InputError(
+            "a protocol has entries",
+            got=repr(protocol),
+            do=f"graph.task(protocol={protocol!r}), or for ranks made elsewhere "
+            f"protocol={{'protocol': {protocol!r}}}",
+        )
+    return {str(name): str(value) for name, value in (protocol or {}).items()}
 
 
 def remembered(protocol: Mapping[str, str]) -> Preset | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ from evenrank.evaluation import Evaluation, evaluate
 from evenrank.files import replacing
 from evenrank.frames import Framed
 from evenrank.metric import Ties
-from evenrank.protocols import remembered
+from evenrank.protocols import entries, remembered
 from evenrank.sums import Floats, Ints
 from evenrank.tally import Tally
 
@@ -63,6 +63,8 @@ class Ranks(Framed):
     [1.75, 10.0]
     """
 
+    _along = "target"
+
     def __init__(
         self,
         better: ArrayLike,
@@ -79,7 +81,7 @@ class Ranks(Framed):
         )
         rows = len(self.better)
         self.keys = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
-        self.protocol = {str(name): str(value) for name, value in (protocol or {}).items()}
+        self.protocol = entries(protocol)
         self.work: Work | None = None  # set by `rank`
 
     @classmethod
@@ -207,8 +209,12 @@ class Ranks(Framed):
         *,
         candidates: ArrayLike | None = None,
         protocol: Mapping[str, str] | None = None,
+        where: str = "table",
     ) -> Self:
-        """Take a polars, pandas or Arrow table with the columns of the file schema."""
+        """Take a polars, pandas or Arrow table with the columns of the file schema.
+
+        Errors name it as `where` does.
+        """
         import polars as pl
 
         if not isinstance(frame, pl.DataFrame):
@@ -224,7 +230,7 @@ class Ranks(Framed):
                 raise InputError(
                     "not a table of ranks", got=type(frame).__name__, do=f"({error})"
                 ) from None
-        return cls._from_polars(frame, "table", candidates, protocol)
+        return cls._from_polars(frame, where, candidates, protocol)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Self:
@@ -282,8 +288,7 @@ class Ranks(Framed):
 
     def to_xarray(self) -> xr.Dataset:
         """Give an xarray data set along `target`, with the keys as coordinates (needs xarray)."""
-        dataset = super().to_xarray().rename_dims(row="target").set_coords([*self.keys])
-        return dataset.assign_attrs(self.protocol)
+        return super().to_xarray().set_coords([*self.keys]).assign_attrs(self.protocol)
 
     # What is made of them ----------------------------------------------------------------------
 
@@ -315,6 +320,11 @@ class Ranks(Framed):
             raise InputError(
                 "ranks with different columns cannot be put together",
                 got=f"{', '.join(mine)} and {', '.join(others)}",
+            )
+        if self.ties != other.ties:
+            raise InputError(
+                "ranks by protocols that rank ties differently cannot be put together",
+                got=f"{self.ties} and {other.ties}",
             )
         both = {name: np.concatenate([column, others[name]]) for name, column in mine.items()}
         shared = self.protocol.items() & other.protocol.items()
@@ -469,6 +479,23 @@ class Groups:
         )
 
 
+def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:
+    """Give the tie rule that is asked for; else the one of the protocols that all were ranked by."""
+    return one_rule((ranks.ties for ranks in several), ties)
+
+
+def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
+    """Give the tie rule that is asked for; else the one that all agree on."""
+    distinct = sorted(set(rules))
+    if ties is None and len(distinct) > 1:
+        raise InputError(
+            "these were ranked by protocols that rank ties differently",
+            got=", ".join(distinct),
+            do="choose one rule for all: ties= (--ties)",
+        )
+    return ties or distinct[0]
+
+
 def average_name(average: str | Sequence[str]) -> str:
     """Write an average as the protocol has it."""
     return average if isinstance(average, str) else ",".join(average)
@@ -494,14 +521,24 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     except FileNotFoundError:
         raise InputError("no such file", got=str(path)) from None
     except (OSError, pl.exceptions.PolarsError, ValueError) as error:
-        raise InputError(
-            f"cannot read {path}",
-            got=str(error).splitlines()[0],
-            do="it may be damaged, truncated or of another format (read are .parquet, .csv, .tsv)",
-        ) from None
+        raise unreadable(path, error) from None
+    return frame, check_protocol(protocol, path)
+
+
+def unreadable(path: str | Path, error: BaseException) -> InputError:
+    """Say of a file that it cannot be read, and why."""
+    return InputError(
+        f"cannot read {path}",
+        got=str(error).splitlines()[0],
+        do="it may be damaged, truncated or of another format (read are .parquet, .csv, .tsv)",
+    )
+
+
+def check_protocol(protocol: Any, path: str | Path) -> dict[str, str]:
+    """Give what a file has as its protocol, if it is one."""
     if not isinstance(protocol, dict):
         raise InputError(f"the protocol in {path} must be a JSON object", got=type(protocol).__name__)
-    return frame, protocol
+    return protocol
 
 
 def numbers(frame: pl.DataFrame, name: str, where: str) -> NDArray[Any]:

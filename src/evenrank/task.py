@@ -26,10 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank import columns
 from evenrank.errors import InputError
-from evenrank.sums import Ints
+from evenrank.protocols import entries, remembered
+from evenrank.sums import Floats, Ints
 
 HOLE = -1
 FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: the size of the full ranking; who shares
+SEED, BESIDE = ", seed ", ", and its other targets"  # how the protocol of sampled tasks has it
 Outside = Literal["refuse", "add"]
 
 
@@ -86,6 +88,15 @@ class Lists:
         places = np.arange(first[-1]) + np.repeat(self.first[which] - first[:-1], lengths)
         return Lists(first, self.values[places])
 
+    def within(self, start: int, stop: int) -> Lists:
+        """Give of each list the values from `start` to before `stop`, counted from `start`.
+
+        >>> Lists.of([[3, 1], [], [2]]).within(2, 4).values.tolist()
+        [1, 0]
+        """
+        inside = (self.values >= start) & (self.values < stop)
+        return Lists(offsets(inside)[self.first], self.values[inside] - start)
+
 
 def offsets(lengths: ArrayLike) -> Ints:
     """Give where each of some adjoining lists starts, and the last one ends.
@@ -103,6 +114,9 @@ class Part:
     Targets `first[i]:first[i + 1]` belong to query `i`; `place` says where each stands in the result.
     Candidates are all of `range(size)`, or those of `lists[group[i]]`, sorted. Known answers outside the
     candidates are not listed. `own` marks targets that are candidates and not among the known ones.
+
+    Of a block of the candidates (`among`), `begin` is the first; its targets may lie outside, and `goal`
+    are their scores, once somebody has told them.
     """
 
     side: str
@@ -116,6 +130,8 @@ class Part:
     group: Ints
     own: NDArray[np.bool_]
     keys: Mapping[str, NDArray[Any]]
+    begin: int = 0
+    goal: Floats | None = None
 
     @cached_property
     def query_of(self) -> Ints:
@@ -144,7 +160,7 @@ class Part:
         return int(self.lists.lengths[self.group].sum())
 
     def between(self, start: int, stop: int) -> tuple[Ints, Part]:
-        """Cut some of the queries out: where their targets stand in the result, and a part of its own."""
+        """Cut out some of the queries: where their targets stand in the result, and a part of them."""
         mine = slice(int(self.first[start]), int(self.first[stop]))
         rows = np.sort(self.place[mine])
         lists, group = self.lists, self.group[start:stop]
@@ -162,6 +178,18 @@ class Part:
             group=group,
             own=self.own[mine],
             keys={name: column[rows] for name, column in self.keys.items()},
+        )
+
+    def among(self, start: int, stop: int) -> Part:
+        """Ask the same of a block of the candidates, numbered from 0: counts of all blocks add up."""
+        return replace(
+            self,
+            targets=self.targets - start,
+            known=self.known.within(start, stop),
+            size=stop - start,
+            lists=None if self.lists is None else self.lists.within(start, stop),
+            own=self.own & (self.targets >= start) & (self.targets < stop),
+            begin=self.begin + start,
         )
 
 
@@ -206,6 +234,11 @@ class Task:
         return np.concatenate([in_place(part, part.candidates) for part in self.parts])
 
     @property
+    def scores(self) -> int:
+        """How many scores it takes."""
+        return sum(part.scores for part in self.parts)
+
+    @property
     def everything(self) -> Ints:
         """For each target, how many candidates there are if known answers stay among them."""
         return np.concatenate([in_place(part, part.everything) for part in self.parts])
@@ -215,6 +248,10 @@ class Task:
         """Ask several tasks as one; of their protocols, what they have in common stays."""
         if not tasks:
             raise InputError("no tasks to join", do="give at least one")
+        presets = dict.fromkeys(remembered(task.protocol) for task in tasks)
+        if len(presets) > 1:
+            got = " and ".join(preset.name if preset else "none" for preset in presets)
+            raise InputError("tasks by different protocols cannot be joined", got=got)
         shared = set.intersection(*(set(task.protocol.items()) for task in tasks))
         common = {key: value for key, value in tasks[0].protocol.items() if (key, value) in shared}
         named = {task.vocabulary for task in tasks}
@@ -304,7 +341,7 @@ class Task:
             own=there & ~_contains(index, query_of, target),
             keys={name: columns.key(name, column, rows) for name, column in (keys or {}).items()},
         )
-        return cls((part,), dict(protocol or {}))
+        return cls((part,), entries(protocol))
 
     # The settings of the field -------------------------------------------------------------------
 
@@ -446,7 +483,7 @@ class Blocks:
     def rows(self, i: int) -> Ints:
         """Say where the targets of a block stand among all."""
         rows, _ = self._cut(i)
-        return self._before[self._cuts[i][0]] + rows
+        return np.asarray(self._before[self._cuts[i][0]] + rows)
 
     def _cut(self, i: int) -> tuple[Ints, Part]:
         number, start, stop = self._cuts[i]
@@ -493,10 +530,10 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
         parts.append(
             replace(part, lists=lists, group=np.arange(queries), known=known, own=~known_target)
         )
-    words = f"{k} sampled per query, seed {seed}"
+    words = f"{k} sampled per query{SEED}{seed}"
     sampled = replace(task, parts=tuple(parts), protocol={**task.protocol, "candidates": words})
     if (sampled.candidates - 1 != np.minimum(task.candidates - 1, k)).any():
-        words += ", and its other targets"  # no plain sample of the candidates any more
+        words += BESIDE  # no plain sample of the candidates any more
         return replace(sampled, protocol={**task.protocol, "candidates": words})
     return replace(sampled, parts=tuple(_with_draws(task, parts)))
 

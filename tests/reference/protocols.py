@@ -38,6 +38,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -328,11 +329,14 @@ def rotate(p: Problem) -> dict[str, list[float]]:
     return {"head": ranks[:n], "tail": ranks[n:]}
 
 
-def openke(p: Problem, typed: bool = False) -> dict[str, list[float]]:
-    """Call the compiled tests as its Tester does, with minus the score as distance."""
+def openke(p: Problem, types: tuple[str, ...] = ()) -> dict[str, list[float]]:
+    """Call the compiled tests as its Tester does, with minus the score as distance.
+
+    Types are what some splits show with each relation; its own files (n-n.py) are made from all three.
+    """
     library = ctypes.CDLL(os.environ["OPENKE"])
     order = np.lexsort(p.splits["test"].T[[2, 0, 1]])  # as the library sorts
-    suffix = "_constrain" if typed else ""
+    suffix = "_constrain" if types else ""
     totals = {
         side: ctypes.c_float.in_dll(library, f"{letter}_filter_rank{suffix}")
         for side, letter in (("head", "l"), ("tail", "r"))
@@ -344,7 +348,7 @@ def openke(p: Problem, typed: bool = False) -> dict[str, list[float]]:
         for split, rows in p.splits.items():
             lines = [str(len(rows)), *(f"{h} {t} {r}" for h, r, t in rows.tolist())]
             folder.joinpath(f"{split}2id.txt").write_text("\n".join(lines) + "\n")
-        folder.joinpath("type_constrain.txt").write_text(type_constrain(p))
+        folder.joinpath("type_constrain.txt").write_text(type_constrain(p, types))
         library.setInPath(ctypes.create_string_buffer(f"{folder}/".encode()))
         library.importTestFiles()
         library.importTypeFiles()
@@ -354,16 +358,19 @@ def openke(p: Problem, typed: bool = False) -> dict[str, list[float]]:
             for side, test in (("head", library.testHead), ("tail", library.testTail)):
                 distance = np.ascontiguousarray(-p.row(side, p.splits["test"][place]))
                 before = totals[side].value
-                test(ctypes.c_void_p(distance.ctypes.data), ctypes.c_int64(i), ctypes.c_int64(typed))
+                test(
+                    ctypes.c_void_p(distance.ctypes.data), ctypes.c_int64(i), ctypes.c_int64(bool(types))
+                )
                 found[side][place] = totals[side].value - before
     return found
 
 
-def type_constrain(p: Problem) -> str:
-    """Write the heads and tails that train shows with each relation, as OpenKE reads them."""
+def type_constrain(p: Problem, splits: tuple[str, ...]) -> str:
+    """Write the heads and tails that some splits show with each relation, as OpenKE reads them."""
     lines = [str(len(p.scores))]
+    shown = np.concatenate([np.zeros((0, 3), int), *(p.splits[split] for split in splits)])
     for relation in range(len(p.scores)):
-        rows = p.splits["train"][p.splits["train"][:, 1] == relation]
+        rows = shown[shown[:, 1] == relation]
         for column in (0, 2):
             ids = np.unique(rows[:, column]).tolist()
             lines.append("\t".join(map(str, [relation, len(ids), *ids])))
@@ -372,16 +379,20 @@ def type_constrain(p: Problem) -> str:
 
 @contextmanager
 def without_dgl() -> Iterator[Any]:
-    """Import DGL-KE's model where DGL itself is not: all it needs of it here is torch, renamed."""
+    """Import DGL-KE's model where DGL itself is not: all it needs of it here is torch, renamed.
+
+    The package itself is entered without its own first lines, which look for an old setuptools.
+    """
     import torch
 
-    backend, dgl = types.ModuleType("dgl.backend"), types.ModuleType("dgl")
+    dgl, backend, dglke = map(types.ModuleType, ("dgl", "dgl.backend", "dglke"))
     vars(backend).update(sum=torch.sum, asnumpy=torch.Tensor.numpy)
     vars(dgl).update(backend=backend)
+    vars(dglke).update(__path__=find_spec("dglke").submodule_search_locations)
     before = {name: module for name, module in sys.modules.items() if name.startswith("dgl")}
     for name in before:
         del sys.modules[name]
-    sys.modules.update({"dgl": dgl, "dgl.backend": backend})
+    sys.modules.update({"dgl": dgl, "dgl.backend": backend, "dglke": dglke})
     try:
         from dglke.models.general_models import KEModel
 
@@ -502,7 +513,7 @@ def run(name: str, kept: dict[str, Any]) -> dict[str, Any]:
     if name in ("pykeen", "libkge", "torchkge"):
         return {split: globals()[name](p, split) for split in ("test", "valid")}
     if name == "openke":
-        return {"test": openke(p), "typed": openke(p, typed=True)}
+        return {"test": openke(p), "typed": openke(p, (*p.splits,)), "narrow": openke(p, ("train",))}
     if name == "rotate":
         return {"test": rotate(p), "mean": rotate_mean(problem(kept, "small"))}
     return {"test": globals()[name.replace("-", "_")](p)}

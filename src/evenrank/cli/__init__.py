@@ -62,7 +62,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.strerror or error}; got {error.filename or 'a full disk or closed output'}")
     if code == 130:  # Ctrl-C, which typer turns into an exit code
-        typer.echo("evenrank: stopped; nothing was written", err=True)
+        typer.echo("evenrank: stopped; nothing is half-written", err=True)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -8,10 +8,11 @@ import json
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from evenrank import cluster
 from evenrank.adjusted import Adjusted, Expression
 from evenrank.cli._shell import (
     AsCsv,
@@ -26,7 +27,6 @@ from evenrank.cli._shell import (
     OwnTies,
     Samples,
     Seed,
-    TiesOption,
     Unit,
     app,
     busy,
@@ -42,9 +42,10 @@ from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, evaluate, shared
 from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, parse
 from evenrank.metric import Ties
-from evenrank.ranks import Ranks
+from evenrank.ranks import Ranks, tie_rule
 from evenrank.report import Report
 from evenrank.report.document import check_ending
+from evenrank.streams import Tallies, is_several, side_by_side, stream
 from evenrank.table import Table
 from evenrank.tally import Tally
 
@@ -52,7 +53,11 @@ from evenrank.tally import Tally
 @app.command("metrics")
 def metrics(
     ranks: Annotated[
-        list[Path] | None, typer.Argument(help="Files of ranks (.parquet, .csv, .tsv).")
+        list[str] | None,
+        typer.Argument(
+            help="Files of ranks (.parquet, .csv, .tsv), a row each; or folders, quoted patterns "
+            "('ranks/*.parquet') and URLs, whose files count as one."
+        ),
     ] = None,
     metric: Metrics = None,
     by: By = None,
@@ -74,6 +79,14 @@ def metrics(
     samples: Samples = 10_000,
     seed: Seed = 0,
     candidates: CandidatesOption = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="Count by the workers of a Dask scheduler: its address, or local."),
+    ] = None,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave files that cannot be read out, and say so.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List every metric and stop.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -94,14 +107,34 @@ def metrics(
         what = "--level, --unit, --samples and --seed are of intervals"
         raise InputError(what, do="ask for these with --interval")
     keys = tuple(by.split(",")) if by else ()
-    loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
+    # a tally has no rows to draw from, to join with a graph, or to weigh by what comes later
+    needs_rows = {
+        "--interval": interval is not None,
+        "--averages": every_average,
+        "--data": data is not None or not set(STRATA).isdisjoint([*keys, *average.split(",")]),
+    }
+    whole = not dask and not skip_damaged and not any(map(is_several, ranks))
+    if not any(needs_rows.values()) and (average == "micro" or not whole):
+        question = {"by": keys, "average": average, "candidates": candidates}
+        counted = _streamed(ranks, dask, **question, skip_damaged=skip_damaged, progress=not quiet)
+        show(_evaluated(ranks, counted, wanted, ties), form)
+        return
+    if not whole:
+        option = next(option for option, asked in needs_rows.items() if asked)
+        raise InputError(
+            f"{option} needs all ranks at once, which a stream never has",
+            got="several files, a URL, --dask or --skip-damaged",
+            do="give one file for each model",
+        )
+    paths = list(map(Path, ranks))
+    loaded = [Ranks.load(path, candidates=candidates) for path in paths]
     loaded = _stratified(loaded, (*keys, *average.split(",")), data)
-    ties = ties or _their_ties(loaded)
+    ties = tie_rule(loaded, ties)
     if interval is not None:
         if every_average:
             raise InputError("intervals are of one average", got="--averages", do="use --average")
         split = [one.by(*keys) if keys else one for one in loaded]
-        given = dict(zip(file_names(ranks), split, strict=True)) if len(split) > 1 else split[0]
+        given = dict(zip(file_names(paths), split, strict=True)) if len(split) > 1 else split[0]
         made = intervals(
             given,
             *wanted,
@@ -116,7 +149,7 @@ def metrics(
         show(made, form)
     elif len(loaded) > 1:
         shown = AVERAGES if every_average else (average,)
-        show(rows_per_file(ranks, loaded, wanted, keys, ties, shown), form)
+        show(rows_per_file(paths, loaded, wanted, keys, ties, shown), form)
     elif every_average:
         show(averages(loaded[0], *wanted, by=keys, ties=ties), form)
     else:
@@ -124,16 +157,22 @@ def metrics(
         show(source.evaluate(*wanted, ties=ties, average=average), form)
 
 
-def _their_ties(loaded: list[Ranks]) -> Ties:
-    """Give the tie rule of the protocol that all files were ranked by."""
-    rules = sorted({ranks.ties for ranks in loaded})
-    if len(rules) > 1:
-        raise InputError(
-            "the files were ranked by protocols that treat ties differently",
-            got=", ".join(rules),
-            do="choose a rule for all: --ties",
-        )
-    return rules[0]
+def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[Tallies]:
+    """Count what each argument names: here, or by the workers of a cluster."""
+    if dask is None:
+        return [stream(one, **question) for one in ranks]
+    with cluster.connect(dask) as client:
+        return [cluster.tally(one, client, **question) for one in ranks]
+
+
+def _evaluated(
+    ranks: Sequence[str], counted: list[Tallies], wanted: Sequence[str | Expression], ties: Ties | None
+) -> Evaluation:
+    """One table of a single argument; else a row for each (and each group)."""
+    if len(counted) == 1:
+        return counted[0].evaluate(*wanted, ties=ties)
+    names = list(ranks) if any(map(is_several, ranks)) else file_names([Path(one) for one in ranks])
+    return side_by_side(list(zip(names, counted, strict=True)), wanted, ties=ties)
 
 
 def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> list[Ranks]:
@@ -203,7 +242,7 @@ def compare_command(
     ] = False,
     samples: Samples = 10_000,
     seed: Seed = 0,
-    ties: TiesOption = "expected",
+    ties: OwnTies = None,
     average: Average = "micro",
     candidates: CandidatesOption = None,
     as_json: AsJson = False,
@@ -302,7 +341,7 @@ def report_command(
         Path | None, typer.Option(help="Also write every chart into this folder, as SVG, PNG and PDF.")
     ] = None,
     metric: Metrics = None,
-    ties: TiesOption = "expected",
+    ties: OwnTies = None,
     data: Annotated[
         list[str] | None,
         typer.Option(help=f"A graph that was ranked, to split by {', '.join(STRATA)}; repeatable."),

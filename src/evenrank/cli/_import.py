@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,17 +24,21 @@ from evenrank.cli._shell import (
     By,
     Metrics,
     OwnTies,
+    SplitOption,
+    SplitsOption,
     UnseenOption,
     app,
     check_writable,
     chosen_form,
+    file_names,
     show,
+    splits,
 )
 from evenrank.data import Graph, load
 from evenrank.errors import InputError
 from evenrank.grammar import parse
 from evenrank.integrations import dumps, ogb, topk, trec
-from evenrank.integrations._checkpoint import torch_file
+from evenrank.integrations._checkpoint import reason, torch_file
 from evenrank.integrations._listed import Order
 from evenrank.integrations.trec import Targets
 from evenrank.ranks import Ranks
@@ -49,9 +56,14 @@ FILES: dict[Format, str] = {
     "wikikg90m": "t_pred_top10 (.npz) and the answers (.npy)",
 }
 LISTS: set[Format] = {"anyburl", "lists", "trec", "wikikg90m"}
+GRAPHS: set[Format] = {"ampligraph", "anyburl", "libkge", "lists", "pykeen"}
 # the formats that an option is for
 USES: dict[str, set[Format]] = {
-    "data": {"ampligraph", "anyburl", "libkge", "lists", "pykeen"},
+    "data": GRAPHS,
+    "split": GRAPHS,
+    "sides": GRAPHS,
+    "filter": GRAPHS,
+    "unseen": GRAPHS,
     "candidates": {"ampligraph", "libkge", "trec", "wikikg90m"},
     "names": {"libkge"},
     "order": LISTS - {"wikikg90m"},
@@ -59,7 +71,9 @@ USES: dict[str, set[Format]] = {
     "relevant": {"trec"},
     "settled": {"ampligraph"},
     "lenient": LISTS,
+    "trust-pickle": {"ampligraph", "ogb", "pykeen", "wikikg90m"},
 }
+NAME_IT = "name it: --data NAME_OR_FOLDER"
 PREDICTED = ("t_pred_top10", "t_correct_index", "t")
 
 
@@ -78,6 +92,7 @@ class Given:
     relevant: int
     settled: str
     lenient: bool
+    trust_pickle: bool
     model: str
 
     @property
@@ -91,7 +106,7 @@ class Given:
     def data(self) -> Graph:
         """The graph."""
         if self.graph is None:
-            raise InputError("no graph to read the names from", do="name it: --data NAME_OR_FOLDER")
+            raise InputError("no graph to read the names from", do=NAME_IT)
         return self.graph
 
     @property
@@ -119,15 +134,15 @@ def _lists(given: Given, read: Callable[..., Ranks]) -> Ranks:
 
 
 def _ogb(given: Given) -> Ranks:
-    parts = [ogb.ranks(_arrays(file), protocol={"model": given.model}) for file in given.files]
+    parts = [
+        ogb.ranks(_arrays(file, given.trust_pickle), protocol={"model": given.model})
+        for file in given.files
+    ]
     if len(parts) == 1:
         return parts[0]
-    for file, part in zip(given.files, parts, strict=True):
-        part.keys["file"] = np.full(len(part), file.stem, dtype=object)
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole + part
-    return whole
+    for name, part in zip(file_names(given.files), parts, strict=True):
+        part.keys["file"] = np.full(len(part), name, dtype=object)
+    return reduce(add, parts)
 
 
 def _trec(given: Given) -> Ranks:
@@ -153,7 +168,7 @@ def _trec(given: Given) -> Ranks:
 def _wikikg90m(given: Given) -> Ranks:
     found: dict[str, Any] = {}
     for file in given.files:
-        for name, values in _arrays(file).items():
+        for name, values in _arrays(file, given.trust_pickle).items():
             # OGB's files of answers are val_t.npy and val_t_correct_index.npy
             known = next((known for known in PREDICTED if f"_{name}".endswith(f"_{known}")), None)
             if known is None:
@@ -167,7 +182,7 @@ def _wikikg90m(given: Given) -> Ranks:
 
 READERS: dict[Format, Callable[[Given], Ranks]] = {
     "ampligraph": lambda given: dumps.ampligraph(
-        _only(given.file), given.task, settled=given.settled, model=given.model
+        _only(given.file, given.trust_pickle), given.task, settled=given.settled, model=given.model
     ),
     "anyburl": lambda given: _lists(given, topk.anyburl),
     "libkge": lambda given: dumps.libkge(
@@ -176,30 +191,41 @@ READERS: dict[Format, Callable[[Given], Ranks]] = {
     "lists": lambda given: _lists(given, topk.jsonl),
     "ogb": _ogb,
     "pykeen": lambda given: dumps.pykeen(
-        _arrays(given.file), None if given.graph is None else given.asked(given.graph), model=given.model
+        _arrays(given.file, given.trust_pickle),
+        None if given.graph is None else given.asked(given.graph),
+        model=given.model,
     ),
     "trec": _trec,
     "wikikg90m": _wikikg90m,
 }
 
 
-def _arrays(file: Path) -> Mapping[str, Any]:
+def _arrays(file: Path, trust_pickle: bool) -> dict[str, Any]:
     """Read arrays by their names; a single array has its file's."""
+    if not file.exists():
+        raise InputError("no such file", got=str(file))
     if file.suffix in (".pt", ".pth"):
-        content = torch_file(file, trust_pickle=False)
-        return content if isinstance(content, dict) else {file.stem: content}
+        content = torch_file(file, trust_pickle=trust_pickle)
+    else:
+        content = _numpy(file)
+    named = content if isinstance(content, dict) else {file.stem: content}
+    return {str(name): values for name, values in named.items()}
+
+
+def _numpy(file: Path) -> Any:
     try:
         content = np.load(file, allow_pickle=False)
-        return {file.stem: content} if isinstance(content, np.ndarray) else dict(content)
-    except FileNotFoundError:
-        raise InputError("no such file", got=str(file)) from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        got = str(error).splitlines()[0]
+        if isinstance(content, np.ndarray):
+            return content
+        with content as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        got = reason(error)
         raise InputError(f"cannot read {file}", got=got, allowed=".npy, .npz, .pt") from None
 
 
-def _only(file: Path) -> Any:
-    arrays = _arrays(file)
+def _only(file: Path, trust_pickle: bool) -> Any:
+    arrays = _arrays(file, trust_pickle)
     if len(arrays) != 1:
         raise InputError(f"{file} has more than one array", got=", ".join(arrays))
     return next(iter(arrays.values()))
@@ -217,16 +243,11 @@ def import_command(
     data: Annotated[
         str | None, typer.Option(help="The graph: a folder, or a name of evenrank data list.")
     ] = None,
-    split: Annotated[str, typer.Option(help="The split that was ranked.")] = "test",
+    split: SplitOption = "test",
     sides: Annotated[
         Literal["both", "tail", "head", "relation"], typer.Option(help="What was asked for.")
     ] = "both",
-    filter_: Annotated[
-        str,
-        typer.Option(
-            "--filter", help="Splits whose answers are left out: all, none, or e.g. train,valid."
-        ),
-    ] = "all",
+    filter_: SplitsOption = "all",
     unseen: UnseenOption = "keep",
     candidates: Annotated[
         int | None, typer.Option(help="Candidates per target, where no graph tells.")
@@ -241,12 +262,17 @@ def import_command(
         Targets, typer.Option(help="TREC: every relevant document, or the first one of a query.")
     ] = "every",
     relevant: Annotated[int, typer.Option(help="TREC: the least judgement of what is relevant.")] = 1,
-    settled: Annotated[str, typer.Option(help="AmpliGraph: its ranking_strategy.")] = "worst",
+    settled: Annotated[
+        Literal["worst", "middle", "best"], typer.Option(help="AmpliGraph: its ranking_strategy.")
+    ] = "worst",
     lenient: Annotated[
         bool,
         typer.Option(
             "--lenient", help="Leave unknown answers out; let the best place of repeated count."
         ),
+    ] = False,
+    trust_pickle: Annotated[
+        bool, typer.Option("--trust-pickle", help="Unpickle a .pt that may run code when it is read.")
     ] = False,
     model: Annotated[
         str | None, typer.Option(help="The name of the model (the name of the first file).")
@@ -268,6 +294,10 @@ def import_command(
     wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
     said = {
         "data": data is not None,
+        "split": split != "test",
+        "sides": sides != "both",
+        "filter": filter_ != "all",
+        "unseen": unseen != "keep",
         "candidates": candidates is not None,
         "names": names is not None,
         "order": order != "scores",
@@ -275,16 +305,21 @@ def import_command(
         "relevant": relevant != 1,
         "settled": settled != "worst",
         "lenient": lenient,
+        "trust-pickle": trust_pickle,
     }
     for option, formats in USES.items():
         if said[option] and form not in formats:
             raise InputError(f"--{option} is not for {form}", allowed=", ".join(sorted(formats)))
-    kept: Any = filter_ if filter_ == "all" else None if filter_ == "none" else filter_.split(",")
+    for option in ("sides", "filter", "unseen"):
+        if said[option] and data is None:
+            raise InputError(f"--{option} goes with a graph", do=NAME_IT)
+    if data is not None and candidates is not None:
+        raise InputError("--data tells the candidates", do="leave --candidates out")
     given = Given(
         files,
         None if data is None else load(data, unseen=unseen),
         split,
-        lambda graph: graph.task(split, sides=sides, filter=kept),
+        lambda graph: graph.task(split, sides=sides, filter=splits(filter_)),
         candidates,
         names,
         order,
@@ -292,6 +327,7 @@ def import_command(
         relevant,
         settled,
         lenient,
+        trust_pickle,
         model or files[0].stem,
     )
     with warnings.catch_warnings():

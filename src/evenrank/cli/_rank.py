@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from evenrank import models
+from evenrank import cluster, models
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._shell import (
     AsCsv,
@@ -20,15 +22,18 @@ from evenrank.cli._shell import (
     By,
     Metrics,
     OwnTies,
+    SplitsOption,
     app,
     check_writable,
     chosen_form,
     file_names,
     show,
+    splits,
 )
 from evenrank.data import Unseen, load
 from evenrank.data.ask import Candidates
 from evenrank.engine import rank
+from evenrank.engine._run import launched
 from evenrank.errors import InputError
 from evenrank.evaluation import evaluate
 from evenrank.grammar import parse
@@ -37,7 +42,7 @@ from evenrank.integrations import load as read_model
 from evenrank.protocols import Name, preset
 from evenrank.ranks import Ranks
 from evenrank.table import figure
-from evenrank.task import Outside
+from evenrank.task import Outside, Task
 
 Sides = Literal["both", "tail", "head", "relation", "pair"]
 
@@ -65,12 +70,7 @@ def rank_command(
     ] = False,
     split: Annotated[str, typer.Option(help="The split whose triples are ranked.")] = "test",
     sides: Annotated[Sides, typer.Option(help="What is asked for; both means tail and head.")] = "both",
-    filter_: Annotated[
-        str,
-        typer.Option(
-            "--filter", help="Splits whose answers are left out: all, none, or e.g. train,valid."
-        ),
-    ] = "all",
+    filter_: SplitsOption = "all",
     candidates: Annotated[
         str,
         typer.Option(
@@ -99,6 +99,25 @@ def rank_command(
         bool,
         typer.Option(help="Certify every comparison; else compare plain scores as they come."),
     ] = True,
+    mesh: Annotated[
+        str | None,
+        typer.Option(
+            help="What the processes of torchrun share out: queries (unless told), candidates, or both, "
+            "e.g. queries=2,candidates=4."
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write blocks into this folder as they are finished; what was killed goes on there."
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Rank by the workers of a Dask scheduler: its address, or local (with --into)."
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -107,16 +126,18 @@ def rank_command(
 ) -> None:
     """Rank models on a graph: filtered, both sides; print the table and keep the ranks."""
     form = chosen_form(as_json, as_csv, as_markdown, as_latex)
-    files = _places(model, out)
+    process = launched()
+    if process is not None and mesh is None:
+        mesh = "queries"
+    if process:  # the first one, 0, speaks and writes for all
+        quiet, out = True, None
+    files, folders = _places(model, out), _folders(model, into)
     wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
     graph = load(data, unseen=unseen or (preset(protocol).unseen if protocol else "keep"))
-    splits: list[str] | Literal["all"] | None = [name.strip() for name in filter_.split(",")]
-    if filter_ in ("all", "none"):
-        splits = "all" if filter_ == "all" else None
     task = graph.task(
         split,
         sides=sides,
-        filter=splits,
+        filter=splits(filter_),
         candidates=_candidates(candidates),
         seed=seed,
         outside=outside,
@@ -126,17 +147,18 @@ def rank_command(
         for note in graph.notes:
             typer.echo(f"note: {note}", err=True)
     ranked = []
-    for path, file in zip(model, files, strict=True):
-        scorer = read_model(path, graph, format=format_, trust_pickle=trust_pickle)
-        if not quiet:
-            for note in getattr(scorer, "notes", ()):
-                typer.echo(f"note: {path.name}: {note}", err=True)
-        ranks = rank(
-            scorer, task, device=device, memory=memory, threads=threads, exact=exact, progress=not quiet
-        )
-        if file is not None:
-            ranks.save(file)
-        ranked.append(ranks)
+    with _ranker(dask, into, threads=threads, exact=exact, mesh=mesh) as ranker:
+        for path, file, folder in zip(model, files, folders, strict=True):
+            scorer = read_model(path, graph, format=format_, trust_pickle=trust_pickle)
+            if not quiet:
+                for note in getattr(scorer, "notes", ()):
+                    typer.echo(f"note: {path.name}: {note}", err=True)
+            ranks = ranker(scorer, task, device=device, memory=memory, progress=not quiet, into=folder)
+            if file is not None:
+                ranks.save(file)
+            ranked.append(ranks)
+    if process:
+        return
     keys = tuple(by.split(",")) if by else ()
     if len(ranked) > 1:
         ties = ties or ranked[0].ties
@@ -145,8 +167,8 @@ def rank_command(
         source = ranked[0].by(*keys) if keys else ranked[0]
         show(source.evaluate(*wanted, ties=ties, average=average), form)
     if not quiet:
-        for ranks, file in zip(ranked, files, strict=True):
-            typer.echo(_work(ranks, file), err=True)
+        for ranks, file, folder in zip(ranked, files, folders, strict=True):
+            typer.echo(_work(ranks, task, file or folder), err=True)
 
 
 def _places(models: list[Path], out: Path | None) -> list[Path | None]:
@@ -169,15 +191,45 @@ def _places(models: list[Path], out: Path | None) -> list[Path | None]:
     return places
 
 
-def _work(ranks: Ranks, file: Path | None) -> str:
-    """Say what ranking took."""
+def _folders(models: list[Path], into: Path | None) -> list[Path | None]:
+    """Say into which folder each model is ranked; several have one each."""
+    if into is None or len(models) == 1:
+        return [into] * len(models)
+    return [into / Path(name).name for name in file_names(models)]
+
+
+@contextmanager
+def _ranker(dask: str | None, into: Path | None, **options: Any) -> Iterator[Callable[..., Ranks]]:
+    """Say who ranks: this process, with others that torchrun started, or the workers of a cluster."""
+    if dask is None:
+        yield partial(rank, **options)
+        return
+    if into is None:
+        raise InputError("a cluster ranks into a folder", got="--dask without --into", do="name one")
+    if options != {"threads": None, "exact": True, "mesh": None}:
+        raise InputError(
+            "the workers of a cluster rank exactly, each thread a block of its own",
+            got="--dask with --threads, --no-exact or --mesh",
+        )
+    with cluster.connect(dask) as client:
+        yield partial(cluster.rank, client=client)
+
+
+def _work(ranks: Ranks, task: Task, place: Path | None) -> str:
+    """Say what ranking took, this time."""
     work = ranks.work
     assert work is not None  # they were ranked just now
-    return (
-        f"{work.scores:,} scores in {work.seconds:.2f} s: {work.scores / work.seconds / 1e6:,.3g} "
-        f"million/s ({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
-        + (f"; ranks in {file}" if file else "")
-    )
+    words = []
+    if work.scores:
+        words.append(
+            f"{work.scores:,} scores in {work.seconds:.2f} s: {work.scores / work.seconds / 1e6:,.3g} "
+            f"million/s ({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
+        )
+    if work.scores < task.scores:
+        words.append(f"{task.scores - work.scores:,} scores were there already")
+    if place is not None:
+        words.append(f"ranks in {place}")
+    return "; ".join(words)
 
 
 def _candidates(text: str) -> Candidates:

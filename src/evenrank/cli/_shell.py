@@ -33,7 +33,6 @@ Metrics = Annotated[
     typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
 ]
 By = Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")]
-TiesOption = Annotated[Ties, typer.Option(help="How tied scores are ranked.")]
 OwnTies = Annotated[
     Ties | None, typer.Option(help="How tied scores are ranked (expected, or as the protocol does).")
 ]
@@ -60,6 +59,10 @@ SizesOption = Annotated[
         help="Candidate counts: '14541x40932' (size x tasks), '100,200,300', or a file: ranks, "
         "a table with columns size[,count[,weight]], or one number per line.",
     ),
+]
+SplitsOption = Annotated[
+    str,
+    typer.Option("--filter", help="Splits whose answers are left out: all, none, or e.g. train,valid."),
 ]
 SplitOption = Annotated[str, typer.Option(help="The split that was ranked.")]
 SideOption = Annotated[atlas.Side, typer.Option(help="What was asked for.")]
@@ -112,6 +115,13 @@ def print_table(table: Table) -> None:
     console.print(rich)
     for note in table.notes:
         console.print(Text(note, style="dim"))
+
+
+def splits(text: str) -> list[str] | Literal["all"] | None:
+    """Read the splits whose answers are left out."""
+    if text == "all":
+        return "all"
+    return None if text == "none" else [name.strip() for name in text.split(",")]
 
 
 def file_names(paths: Sequence[Path]) -> list[str]:

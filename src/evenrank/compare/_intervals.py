@@ -17,7 +17,7 @@ from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, arrow, cell, evaluate, shared, title
 from evenrank.grammar import parse
 from evenrank.metric import Ties
-from evenrank.ranks import Groups, Ranks, average_name
+from evenrank.ranks import Groups, Ranks, average_name, tie_rule
 from evenrank.table import Shown, Table, figure
 
 Method = Literal["delta", "bootstrap", "percentile"]
@@ -142,7 +142,7 @@ def intervals(
     by: By = None,
     samples: int = 10_000,
     seed: int = 0,
-    ties: Ties = "expected",
+    ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> Intervals:
     """Give metrics with intervals: where they might have come out, had other targets been drawn.
@@ -177,6 +177,7 @@ def intervals(
         raise InputError("unknown method", got=repr(method), allowed=", ".join(get_args(Method)))
     check_draws(samples, seed)
     names, labels, parts, protocol = _parts(ranks)
+    ties = tie_rule(parts, ties)
     unit = unit_name(parts, by)
     drawn = [Sample(part, ties, average, unit) for part in parts]
     evaluation = evaluate(

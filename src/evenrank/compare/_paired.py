@@ -27,7 +27,7 @@ from evenrank.errors import InputError
 from evenrank.evaluation import arrow, facts
 from evenrank.grammar import parse
 from evenrank.metric import Ties
-from evenrank.ranks import Ranks
+from evenrank.ranks import Ranks, tie_rule
 from evenrank.sums import Floats
 from evenrank.table import Shown, Table, figure
 
@@ -189,7 +189,7 @@ def compare(
     mixed: bool = False,
     samples: int = 10_000,
     seed: int = 0,
-    ties: Ties = "expected",
+    ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
     **named: Ranks,
 ) -> Comparison:
@@ -224,6 +224,7 @@ def compare(
     for expression in expressions:
         smooth(expression)
     notes = () if mixed else check_protocols(ranked)
+    ties = tie_rule(ranked.values(), ties)
     ranked = joined(ranked, on, mixed=mixed)
     _check_footing(ranked, expressions)
     unit = unit_name(ranked.values(), by)

@@ -17,7 +17,7 @@ from evenrank.errors import DegenerateError, InputError
 from evenrank.evaluation import arrow, bare, cell, evaluate, facts, shared
 from evenrank.grammar import parse
 from evenrank.metric import Metric, Statistic, Ties
-from evenrank.ranks import Ranks, average_name
+from evenrank.ranks import Ranks, average_name, tie_rule
 from evenrank.sums import Floats
 from evenrank.table import Shown, Table, figure
 
@@ -74,7 +74,7 @@ class Seeds(Shown):
 def seeds(
     runs: Iterable[Ranks] | Mapping[str, Iterable[Ranks]],
     *metrics: str | Expression,
-    ties: Ties = "expected",
+    ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> Seeds:
     """Sum up several runs: mean, standard deviation and number of seeds or folds, per metric.
@@ -101,6 +101,7 @@ def seeds(
         got = f"none for {empty[0]}" if empty and empty[0] else "none"
         raise InputError("no runs to sum up", got=got, do="give the ranks of each seed or fold")
     wanted = list(dict.fromkeys(map(parse, metrics or DEFAULT)))
+    ties = tie_rule(every, ties)
     spreads = []
     for name, several in lists.items():
         values = np.array(
@@ -228,7 +229,7 @@ def across(
     metric: str | Metric | Statistic = "mrr",
     *,
     level: float = 0.95,
-    ties: Ties = "expected",
+    ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> Across:
     """Compare models across data sets by their ranks on each (Demšar 2006).
@@ -246,6 +247,7 @@ def across(
     """
     check_level(level)
     models = _models(data)
+    ties = tie_rule((ranks for ranked in data.values() for ranks in ranked.values()), ties)
     metric = bare(parse(metric))
     notes: list[str] = []
     results: list[Result] = []

@@ -49,8 +49,13 @@ def ask(
                 f"the protocol {rules.name} says what is filtered", got=f"filter {filter!r} as well"
             )
         _check_unseen(rules, graph)
-        filter = _filters(rules, graph, split, candidates)  # noqa: A001
+        _check_candidates(rules, candidates)
+        # candidates that come with the data hold no known answers
+        own = rules.known == "given" and isinstance(candidates, Mapping)
+        filter = () if own else rules.filters(split, graph.splits)  # noqa: A001
         outside = "add" if rules.outside == "add" else outside
+        if rules.once:
+            triples = triples[np.sort(np.unique(triples, axis=0, return_index=True)[1])]
     if isinstance(filter, bool):
         raise InputError(
             "filter names splits", got=filter, allowed="'all', some splits, or None for raw"
@@ -59,7 +64,8 @@ def ask(
     if isinstance(filter, str) and filter != "all":
         filters = tuple(name.strip() for name in filter.split(","))
     known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
-    given, words = _given(graph, candidates)
+    seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else ("train",)
+    given, words = _given(graph, candidates, seen)
     asked = ("tail", "head") if sides == "both" else (sides,) if isinstance(sides, str) else sides
     if not asked:
         raise InputError("a task needs at least one side", got="none")
@@ -101,18 +107,21 @@ def _check_unseen(rules: Preset, graph: Graph) -> None:
         )
 
 
-def _filters(rules: Preset, graph: Graph, split: str, candidates: Candidates) -> tuple[str, ...]:
-    """Name the splits that a library filters by."""
-    if rules.known == "given":
-        if isinstance(candidates, str) and candidates == "all":
-            raise InputError(
-                f"the protocol {rules.name} ranks among candidates that come with each triple",
-                got="candidates 'all'",
-                do="give them, candidates={'tail': ..., 'head': ...}, or a number to sample",
-            )
-        if isinstance(candidates, Mapping):
-            return ()
-    return rules.filters(split, graph.splits)
+def _check_candidates(rules: Preset, candidates: Candidates) -> None:
+    """Refuse candidates that a library cannot be asked to rank among."""
+    if rules.known == "given" and isinstance(candidates, str | os.PathLike):
+        raise InputError(
+            f"the protocol {rules.name} ranks among candidates that come with each triple",
+            got=f"candidates {str(candidates)!r}",
+            do="give them, candidates={'tail': ..., 'head': ...}, or a number to sample",
+        )
+    sampled = isinstance(candidates, int | np.integer)
+    if sampled and rules.yardstick is not None and rules.yardstick.keeps_known:
+        raise InputError(
+            f"the protocol {rules.name} keeps known answers, which are not sampled here",
+            got=f"{candidates} candidates",
+            do="rank among all, or give lists",
+        )
 
 
 def _side(
@@ -178,14 +187,14 @@ def _names(names: Sequence[str] | range) -> NDArray[Any]:
 # Candidates ---------------------------------------------------------------------------------------
 
 
-def _given(graph: Graph, candidates: Candidates) -> tuple[Given | None, str]:
+def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[Given | None, str]:
     """Give lists of candidates, and in words what they are."""
     if isinstance(candidates, str) and candidates == "all":
         return None, "all"
     if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
         return None, "sampled"  # drawn once the task is there
     if isinstance(candidates, str) and candidates == "typed":
-        return types(graph, ("train",)), "typed, as seen in train"
+        return types(graph, seen), f"typed, as seen in {', '.join(seen)}"
     if isinstance(candidates, str | os.PathLike):
         path = Path(candidates)
         if isinstance(candidates, str) and not path.exists():

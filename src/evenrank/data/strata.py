@@ -102,7 +102,7 @@ def cardinality(triples: Ints, relations: int) -> NDArray[Any]:
 
 
 def averages(
-    ranks: Ranks, *metrics: str | Expression, by: tuple[str, ...] = (), ties: Ties = "expected"
+    ranks: Ranks, *metrics: str | Expression, by: tuple[str, ...] = (), ties: Ties | None = None
 ) -> Evaluation:
     """Evaluate three averages side by side: over targets, over queries, and over relations.
 
@@ -119,7 +119,7 @@ def averages(
     made = evaluate(
         [part.tally(average) for _, part, average in parts],
         metrics,
-        ties=ties,
+        ties=ties or ranks.ties,
         labels=[(*label, average) for label, _, average in parts],
         label_names=(*by, "average"),
         protocol=ranks.protocol,

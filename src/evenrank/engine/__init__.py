@@ -41,39 +41,49 @@ rows once, lists of single queries (samples) pair by pair.
 Where things are
 ----------------
 `scorer` says what can be ranked, `_arrays` what its arrays may be, `_product` multiplies them with the
-same bits everywhere. `_count` cuts a task into blocks and counts; `_run` has its memory, threads and
-progress. The definition of a score, and counting by NumPy, are in `_numpy`; the proofs in `_bounds`; the
-kernels in `_kernels.c`, called by `_native`. `_torch` does all of this on devices, with the kernels of
-`_triton` and what `_device` has put there.
+same bits everywhere. `_count` cuts a task into blocks and counts by definition, `_given` in scores as
+they come; `_run` has memory, threads and progress. The definition of a score, and counting by NumPy,
+are in `_numpy`; the proofs in `_bounds`; the kernels in `_kernels.c`, called by `_native`. `_torch` does
+all of this on devices, with the kernels of `_triton` and what `_device` has put there; `_distributed`
+shares it out among processes. `_identity` hashes what an interrupted ranking goes on with.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
-from math import inf
-from typing import TYPE_CHECKING, Any
+from math import ceil, lcm
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from evenrank.engine._arrays import array, host
-from evenrank.engine._count import Function, count_factored, count_scores, plain
+from evenrank.engine._count import BATCH, CHUNK, batch, count_factored, goals
+from evenrank.engine._given import compared, count_scores, plain
+from evenrank.engine._identity import model_hash
 from evenrank.engine._native import kernels
 from evenrank.engine._run import Runner, memory_limit, thread_count
 from evenrank.engine.scorer import Candidates, Factored, Factoring, Scorer
 from evenrank.errors import InputError
+from evenrank.extras import need
 from evenrank.protocols import Yardstick, remembered
 from evenrank.ranks import Ranks, Work
-from evenrank.sums import Ints
+from evenrank.runs import Run, resumed
+from evenrank.sums import Floats, Ints
 from evenrank.task import Part, Task, in_place
 
 if TYPE_CHECKING:
     from evenrank.engine._device import Device
+    from evenrank.engine._distributed import Crew
 
 __all__ = ["Candidates", "Factored", "Scorer", "rank"]
 
+Plan: TypeAlias = list[tuple[Part, Factored | None]]
+THREADS = 12  # for which a block of a run has work, at least; as much makes streaming to a device pay
 PRECISION = {True: "float64, certified", False: "float32"}
 
 
@@ -86,6 +96,8 @@ def rank(
     exact: bool = True,
     progress: bool = True,
     threads: int | None = None,
+    into: str | os.PathLike[str] | None = None,
+    mesh: Any = None,
 ) -> Ranks:
     """Rank the targets of a task by a model's scores.
 
@@ -94,6 +106,11 @@ def rank(
     what is free, 512 MB at most); `threads` is the number of cores to use (default: all). The result is
     the same for any of these. `device` is "cpu", "cuda", "auto" (a GPU if there is one), or "torch:" and
     any device of torch; by default, where the model is. `progress` shows a bar if stderr is a terminal.
+    `into` is a folder to which blocks are written as they are finished: a ranking that was killed goes
+    on from there when it is asked for again (`evenrank.runs`). `mesh` says what processes of
+    torch.distributed share out when all of them call this: "queries", "candidates" (each counts its
+    block of the table), "queries=2,candidates=4", or a DeviceMesh of torch with such dimensions; every
+    process gets all ranks.
 
     >>> from evenrank.task import Task
     >>> task = Task.of([[0], [1]], targets=[2, 0], size=3)
@@ -101,59 +118,156 @@ def rank(
     >>> ranks.better.tolist(), ranks.candidates.tolist()
     ([1, 2], [3, 3])
     """
-    if not isinstance(task, Task):
-        raise InputError(
-            "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
-        )
-    if not task.parts:
-        raise InputError("a task needs at least one side", got="none")
-    _check_vocabulary(scorer, task)
+    crew = None if mesh is None else _crew(mesh, device, scorer)
     start = time.perf_counter()
-    where = _where(device, scorer)
-    yardstick = _yardstick(scorer, task)
-    if yardstick or (where and any(_factored(scorer, part) is None for part in task.parts)):
-        where = None  # scorers that do not factor compute where they like, and are counted here
-    if hasattr(scorer, "on"):  # a table too large for the device stays on the host, and streams
-        scorer = scorer.on(where.device if where and where.has_room(scorer) else None)
-    plan = [(part, _factored(scorer, part)) for part in task.parts]
-    with Runner(
-        0 if where and memory is None else memory_limit(memory),  # of the host; a device has its own
+    ranking = _Ranking.of(scorer, task, device, exact, crew)
+    runner = partial(
+        Runner,
+        0 if ranking.where and memory is None else memory_limit(memory),  # of the host, not the device
         thread_count(threads),
         kernels(),
-        total=sum(part.scores for part in task.parts),
-        show=progress,
-        on_device=where is not None,
-    ) as runner:
+        show=progress and (crew is None or crew.first),
+        on_device=ranking.where is not None,
+    )
+    if into is not None and crew is not None:
+        raise InputError(
+            "one process ranks into a folder", got="into= with mesh=", do="leave one of them out"
+        )
+    if into is None:
+        with runner(total=task.scores // (crew.size if crew else 1)) as running:
+            return ranking.ranks(task, running, start)
+    with ranking.begun(task, into, max(THREADS, thread_count(threads))) as run:
+        with runner(total=run.scores) as running:
+            for i in tuple(run.missing):
+                run.keep(i, ranking.ranks(run.blocks[i], running, time.perf_counter()))
+        return run.finish()
+
+
+def begun(scorer: Any, task: Task, into: str | os.PathLike[str]) -> AbstractContextManager[Run]:
+    """Open a folder to rank into, for those who have others rank the blocks, each in one thread."""
+    return _Ranking.of(scorer, task, "cpu", exact=True).begun(task, into, threads=1)
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """A scorer, put where it is to be ranked, and how its scores are compared."""
+
+    scorer: Any
+    where: Device | None
+    exact: bool
+    yardstick: Yardstick | None
+    crew: Crew | None
+
+    @classmethod
+    def of(cls, scorer: Any, task: Task, device: Any, exact: bool, crew: Crew | None = None) -> _Ranking:
+        """Check that the model fits the task, and put it on the device, if there is room."""
+        if not isinstance(task, Task):
+            raise InputError(
+                "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
+            )
+        if not task.parts:
+            raise InputError("a task needs at least one side", got="none")
+        _check_vocabulary(scorer, task)
+        where = _where(device, scorer)
+        yardstick = _yardstick(scorer, task)
+        if yardstick or (where and any(_factored(scorer, part) is None for part in task.parts)):
+            where = None  # scorers that do not factor compute where they like, and are counted here
+        if hasattr(scorer, "on"):  # a table too large for the device stays on the host, and streams
+            scorer = scorer.on(where.device if where and where.has_room(scorer) else None)
+        return cls(scorer, where, exact, yardstick, crew)
+
+    def ranks(self, task: Task, runner: Runner, start: float) -> Ranks:
+        """Rank a task, or a block of it."""
+        plan = _plan(self.scorer, task)
         # a part is put in place while a device counts the next
         counted = [
             (in_place(part, better), in_place(part, equal), undecided)
             for (part, _), (better, equal, undecided) in zip(
-                plan, _counted(scorer, plan, runner, where, exact, yardstick), strict=True
+                plan, self._counted(plan, runner), strict=True
             )
         ]
-    kinds = {
-        "as given" if factored is None else PRECISION[exact or _certified(where, part)]
-        for part, factored in plan
-    }
-    candidates = task.candidates
-    if yardstick is not None:
-        kinds = {yardstick.words}
-        if yardstick.handicap < inf:
+        better, equal = (np.concatenate([counts[i] for counts in counted]) for i in (0, 1))
+        candidates = task.candidates
+        if self.yardstick is not None and self.yardstick.keeps_known:
             candidates = task.everything
-    better, equal = (np.concatenate([counts[i] for counts in counted]) for i in (0, 1))
-    protocol = {**task.protocol, "model": _name(scorer), "scores": " and ".join(sorted(kinds))}
-    work = Work(
-        scores=sum(part.scores for part in task.parts),
-        seconds=time.perf_counter() - start,
-        undecided=sum(undecided for _, _, undecided in counted),
-        kernels=where.name if where else runner.kernels.name,
-    )
-    return Ranks.counted(better, equal, candidates, task.keys, protocol, work)
+        work = Work(
+            scores=task.scores,
+            seconds=time.perf_counter() - start,
+            undecided=sum(undecided for _, _, undecided in counted),
+            kernels=self.where.name if self.where else runner.kernels.name,
+        )
+        return Ranks.counted(better, equal, candidates, task.keys, self._protocol(task, plan), work)
+
+    def _counted(self, plan: Plan, runner: Runner) -> Iterable[tuple[Ints, Ints, int]]:
+        """Count each part, alone or with others."""
+
+        def count(plan: Plan) -> Iterator[tuple[Ints, Ints, int]]:
+            return _counted(self.scorer, plan, runner, self.where, self.exact, self.yardstick)
+
+        if self.crew is None:
+            return count(plan)
+        by_definition = self.exact and self.yardstick is None and all(factored for _, factored in plan)
+        if not by_definition and self.crew.shares("candidates"):
+            raise InputError(
+                "candidates are shared out only where scores have a definition, the same everywhere",
+                got=f"scores: {self._words(plan)}",
+                do="share out queries: mesh='queries'",
+            )
+        return self.crew.counted(plan, count, partial(_goals, runner=runner, where=self.where))
+
+    def _protocol(self, task: Task, plan: Plan) -> dict[str, str]:
+        """Say how the ranks of a task are made."""
+        return {**task.protocol, "model": _name(self.scorer), "scores": self._words(plan)}
+
+    def _words(self, plan: Plan) -> str:
+        """Say how scores are compared."""
+        if self.yardstick is not None:
+            return self.yardstick.words.format(margin=self.yardstick.margin)
+        kinds = {
+            "as given" if factored is None else PRECISION[self.exact or _certified(self.where, part)]
+            for part, factored in plan
+        }
+        return " and ".join(sorted(kinds))
+
+    def begun(
+        self, task: Task, into: str | os.PathLike[str], threads: int
+    ) -> AbstractContextManager[Run]:
+        """Open a folder to rank into, in which only this ranking goes on."""
+        scorer = self.scorer.on(None) if hasattr(self.scorer, "on") else self.scorer
+        plan = _plan(scorer, task)
+        by_definition = self.exact and self.yardstick is None
+        plain_scores = not by_definition and any(factored for _, factored in plan)
+        name = self.where.name if self.where else kernels().name
+        identity = {
+            "model_hash": model_hash((part, factored or _function(scorer)) for part, factored in plan),
+            "kernels": name if plain_scores else "any",  # of which the last bits of plain scores are
+        }
+        return resumed(into, task, identity, self._protocol(task, plan), _whole(plan, threads))
+
+
+def _plan(scorer: Any, task: Task) -> Plan:
+    """Say of each part how the model factors, if it does."""
+    return [(part, _factored(scorer, part)) for part in task.parts]
+
+
+def _whole(plan: Plan, threads: int) -> int:
+    """Say how many queries are work for some threads, and whole batches of query vectors."""
+    batches = lcm(BATCH, *(batch(factored.table.shape[1]) for _, factored in plan if factored))
+    return batches * ceil(threads * CHUNK / batches)
+
+
+def _goals(factored: Factored, part: Part, runner: Runner, where: Device | None) -> Floats:
+    """Score the targets of a part where the rows are."""
+    if where is None or isinstance(factored.table, np.ndarray):
+        return goals(factored, part, runner)
+    from evenrank.engine._torch import goals_on_device
+
+    return goals_on_device(factored, part, where)
 
 
 def _counted(
     scorer: Any,
-    plan: list[tuple[Part, Factored | None]],
+    plan: Plan,
     runner: Runner,
     where: Device | None,
     exact: bool,
@@ -171,7 +285,7 @@ def _counted(
         else:
             function = plain(factored, runner) if factored else _function(scorer)
             if yardstick is not None:
-                function = _compared(function, factored, yardstick)
+                function = compared(function, factored, yardstick)
             yield count_scores(function, part, runner, yardstick)
 
 
@@ -184,27 +298,24 @@ def _yardstick(scorer: Any, task: Task) -> Yardstick | None:
     return replace(found, margin=float(getattr(scorer, "gamma", found.margin)))
 
 
-def _compared(function: Function, factored: Factored | None, yardstick: Yardstick) -> Function:
-    """Give what a library compares in place of scores, which must then be as large as its own."""
+def _named(device: Any, scorer: Any) -> str:
+    """Name the device to rank on: what is asked for, or where the model is."""
+    if device is not None and str(device):
+        return str(device)
+    return str(getattr(scorer, "device", "cpu")) if isinstance(scorer, Factored | Factoring) else "cpu"
 
-    def keys(queries: Ints, candidates: Candidates) -> Any:
-        scores = host(array("scores", function(queries, candidates)))
-        if factored is not None and factored.form == "l2":
-            scores = -np.sqrt(-scores)  # a distance, which is squared here
-        if factored is not None and factored.form != "dot":
-            scores = scores + scores.dtype.type(yardstick.margin)
-        return yardstick.keys(scores)
 
-    return keys
+def _crew(mesh: Any, device: Any, scorer: Any) -> Crew:
+    """Meet the processes to rank with."""
+    need("torch")
+    from evenrank.engine._distributed import Crew
+
+    return Crew.of(mesh, _named(device, scorer))
 
 
 def _where(device: Any, scorer: Any) -> Device | None:
     """Find the device of torch to rank on; None: the CPU, without torch."""
-    text = "" if device is None else str(device)
-    if not text:  # where the model is
-        text = (
-            str(getattr(scorer, "device", "cpu")) if isinstance(scorer, Factored | Factoring) else "cpu"
-        )
+    text = _named(device, scorer)
     if text == "cpu":
         return None
     if find_spec("torch") is None:

@@ -107,6 +107,6 @@ def _key(plan: Plan, device: Device, exact: bool) -> Any:
     # vectors of float64, the same split, and room to work them out
     if (queries + len(table)) * table.shape[1] * 40 > most:
         return None
-    if any(part.lists is not None or not factored.reads for part, factored in plan):
+    if any(part.lists is not None or part.goal is not None or not f.reads for part, f in plan):
         return None
     return exact, str(device.device), tuple((id(part), factored.reads) for part, factored in plan)

@@ -21,6 +21,8 @@ R = TypeVar("R")
 MOST = 512 * 2**20
 LEAST = 2**20
 BATCH = 1024  # queries a scorer is asked at a time, at most
+# what torchrun tells a process: its number, how many there are, where to meet; how many on this machine
+LAUNCHED, NEIGHBOURS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"), "LOCAL_WORLD_SIZE"
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -158,10 +160,17 @@ def memory_limit(memory: int | str | None) -> int:
 def thread_count(threads: int | None) -> int:
     """Give the number of threads: the cores this process may use, unless told."""
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        able = hasattr(os, "sched_getaffinity")
+        cores = len(os.sched_getaffinity(0)) if able else os.cpu_count() or 1
+        return max(1, cores // int(os.environ.get(NEIGHBOURS, 1)))
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InputError("threads must be a whole number from 1", got=repr(threads))
     return int(threads)
+
+
+def launched() -> int | None:
+    """Give the number of a process that torchrun, or what does the same, has started beside others."""
+    return int(os.environ[LAUNCHED[0]]) if all(name in os.environ for name in LAUNCHED) else None
 
 
 def _free() -> int:

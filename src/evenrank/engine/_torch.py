@@ -16,12 +16,13 @@ import torch
 
 from evenrank.engine._arrays import memory
 from evenrank.engine._bounds import HUGE, SLACK, TINY, Form, U
+from evenrank.engine._count import refuse_nan
 from evenrank.engine._device import Device, Source, Tensor, indexed, vectors
 from evenrank.engine._record import Recorder
 from evenrank.engine._run import Runner, out_of_memory
 from evenrank.engine.scorer import Factored
 from evenrank.errors import InputError
-from evenrank.sums import Ints
+from evenrank.sums import Floats, Ints
 from evenrank.task import Lists, Part
 
 LISTED = 1 << 25  # pairs of listed candidates scored at a time
@@ -128,14 +129,22 @@ class Count:
 
     def _note_nan(self, scores: Tensor, query: Tensor, row: Tensor) -> None:
         """Remember a pair whose score is not a number."""
+        if not len(scores):
+            return
         code = (query.long() << 32) + row.long() + 1
         found = torch.where(scores.isnan(), code, 0).amax(0, keepdim=True)
         torch.maximum(self.lost, found, out=self.lost)
 
+    def _told(self) -> Tensor | None:
+        """Give the targets' scores, if somebody has told them."""
+        goal = self.part.goal
+        return None if goal is None else self.index.there(goal[self.index.where], torch.float64)
+
     def _goal(self) -> Tensor:
-        index = self.index
-        goal = self._pairs(index.query_of, index.targets)
-        self._note_nan(goal, index.query_of, index.targets)
+        index, goal = self.index, self._told()
+        if goal is None:
+            goal = self._pairs(index.query_of, index.targets)
+            self._note_nan(goal, index.query_of, index.targets)
         return goal
 
     def _subtract(self, goal: Tensor, known: Tensor) -> None:
@@ -149,8 +158,9 @@ class Count:
         queries = kernels.Operand(form, self.vectors, self.exact, index.row_query, source.middle)
         if self.exact:
             square = queries.square if queries.kind == "split" else None
-            rows, place = source.rows(index.targets)
-            goal, bound = kernels.goals(form, self.vectors, rows, place, index, square, self.lost)
+            told = self._told()
+            rows, place = (None, None) if told is not None else source.rows(index.targets)
+            goal, bound = kernels.goals(form, self.vectors, rows, place, index, square, self.lost, told)
             self._count_blocks(queries, goal, bound)
             known = self._pairs(index.known.owner, index.known.value)
         else:
@@ -249,7 +259,8 @@ class Count:
 
     def _count_lists(self, lists: Lists) -> None:
         """Count against lists of candidates, gathered; every pair is scored by definition."""
-        goal, index = self._goal(), self.index
+        self.goal = goal = self._goal()
+        index = self.index
         count = self.kernels.count_lists if self.kernels is not None else count_lists
         group = self.part.group[self.start : self.stop]
         ends = np.cumsum(lists.lengths[group])
@@ -292,12 +303,7 @@ class Count:
         lost, *full = memory[2 * n :].view(np.int64).tolist()
         if lost:
             query, candidate = divmod(lost - 1, 1 << 32)
-            asked = self.part.queries[self.start + query].tolist()
-            raise InputError(
-                "a score is not a number",
-                got=f"NaN for query {asked} and candidate {candidate}",
-                do="mend the model; a NaN has no rank",
-            )
+            refuse_nan(self.part, self.start + query, candidate)
         if self.kernels is not None and max(full) > (
             self.source.room // self.kernels.SHARDS if self.exact else 0
         ):
@@ -317,6 +323,21 @@ def count_on_device(
             runner.advance(part.scores)
             better, equal, undecided = zip(*done, strict=True)
             yield np.concatenate(better), np.concatenate(equal), sum(undecided)
+
+
+def goals_on_device(factored: Factored, part: Part, device: Device) -> Floats:
+    """Score the targets of a part, by definition: count them among no candidates."""
+    queries, nothing = len(part.queries), np.zeros(0, np.int64)
+    alone = replace(
+        part,
+        known=Lists(np.zeros(queries + 1, np.int64), nothing),
+        lists=Lists(np.zeros(2, np.int64), nothing),
+        group=np.zeros(queries, np.int64),
+        own=np.zeros(len(part.targets), dtype=bool),
+    )
+    with device:
+        counts = list(_launched(alone, factored, {}, device, True))
+        return np.concatenate([count.goal.cpu().numpy() for count in counts])
 
 
 def _launched(
@@ -398,7 +419,14 @@ def score(form: Form, queries: Tensor, rows: Tensor) -> Tensor:
     if form == "l2":
         return -fold(apart * apart)
     real, imaginary = apart.chunk(2, -1)
-    return -fold((real * real + imaginary * imaginary).sqrt())
+    return -fold(_root(real * real + imaginary * imaginary))
+
+
+def _root(squares: Tensor) -> Tensor:
+    """Take roots, rounded as they should be: torch's own on CPUs are off by a bit, one in sixty."""
+    if squares.device.type != "cpu":
+        return squares.sqrt()
+    return torch.from_numpy(np.sqrt(squares.numpy()))
 
 
 def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor) -> Tensor:

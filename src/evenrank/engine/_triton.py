@@ -306,17 +306,20 @@ def _pairs(q, e, query, row, out, count, FORM: tl.constexpr, D: tl.constexpr, BA
 
 @triton.jit
 def _goals(q, e, query_of, place, target, row_of, square, goal, low, high, lost, count, least, root,
-           FORM: tl.constexpr, SPLIT: tl.constexpr, D: tl.constexpr, BATCH: tl.constexpr,
-           LOG: tl.constexpr):
+           FORM: tl.constexpr, TOLD: tl.constexpr, SPLIT: tl.constexpr, D: tl.constexpr,
+           BATCH: tl.constexpr, LOG: tl.constexpr):
     # the targets' own scores and, for tensor cores, between which scores nothing is decided
     at = tl.program_id(0).to(tl.int64) * BATCH
     while at < count:
         i = at + tl.arange(0, BATCH)
         real = i < count
-        query, row = tl.load(query_of + i, mask=real, other=0), tl.load(place + i, mask=real, other=0)
-        x = _exact(q, e, query, row, real, FORM, D, BATCH, LOG)
-        tl.store(goal + i, x, mask=real)
-        _note_nan(lost, x, query, tl.load(target + i, mask=real, other=0), real, BATCH)
+        query = tl.load(query_of + i, mask=real, other=0)
+        if TOLD:
+            x = tl.load(goal + i, mask=real, other=0.0)
+        else:
+            x = _exact(q, e, query, tl.load(place + i, mask=real, other=0), real, FORM, D, BATCH, LOG)
+            tl.store(goal + i, x, mask=real)
+            _note_nan(lost, x, query, tl.load(target + i, mask=real, other=0), real, BATCH)
         if SPLIT:
             whole = tl.load(square + tl.load(row_of + query, mask=real, other=0), mask=real, other=0.0)
             beside = least * (root * tl.sqrt(whole) + 2 * D)  # what underflows
@@ -506,20 +509,24 @@ def count(
 def goals(
     form: Form,
     vectors: Tensor,
-    rows: Tensor,
-    place: Tensor,
+    rows: Tensor | None,
+    place: Tensor | None,
     index: Any,
     square: Tensor | None,
     lost: Tensor,
+    told: Tensor | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Score the targets by definition; with the queries' squared lengths, also bound what decides."""
-    n, d = len(place), _dimensions(form, vectors)
-    goal = torch.empty(n, dtype=torch.float64, device=vectors.device)
+    """Score the targets by definition; with the queries' squared lengths, also bound what decides.
+
+    Scores that were told need no rows.
+    """
+    n, d = len(index.targets), _dimensions(form, vectors)
+    goal = torch.empty(n, dtype=torch.float64, device=vectors.device) if told is None else told
     low, high = torch.empty((2, n), dtype=torch.float32, device=vectors.device)
     _goals[(_programs(vectors.device),)](
         vectors, rows, index.query_of, place, index.targets, index.row_of,
         goal if square is None else square, goal, low, high, lost, n, 2 * TINY, d**0.5,
-        SPLIT=square is not None, **_exactly(form, d),
+        TOLD=told is not None, SPLIT=square is not None, **_exactly(form, d),
     )  # fmt: skip
     return goal, (low, high)
 

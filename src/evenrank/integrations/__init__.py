@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenrank.errors import InputError
-from evenrank.integrations._checkpoint import Checkpoint, fit
+from evenrank.integrations._checkpoint import Checkpoint, damaged, fit
 
 if TYPE_CHECKING:
     from evenrank.data.graph import Graph
@@ -65,8 +65,13 @@ def read(
     if not path.exists():
         raise InputError("no such file", got=str(path))
     name, _, model = format.partition(":")
-    reader = _reader(path, name)
-    checkpoint: Checkpoint = reader.read(path, trust_pickle=trust_pickle, **_said(name, model))
+    reader, said = _reader(path, name), _said(name, model)
+    try:
+        checkpoint: Checkpoint = reader.read(path, trust_pickle=trust_pickle, **said)
+    except InputError:
+        raise
+    except Exception as error:  # a file of others can hold anything
+        raise damaged(path, error) from error
     return checkpoint
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenrank.engine._arrays import array, join, wide
 from evenrank.errors import InputError
-from evenrank.models import ComplEx, RotatE
+from evenrank.models import ComplEx, Inverse, RotatE
 
 TINY = 1e-12  # torch's `normalize` divides by no less
 
@@ -32,7 +32,22 @@ def folded(rows: Any, height: int) -> Any:
     return rows.reshape(len(rows), height, -1)
 
 
-def holographic(entity: Any, relation: Any) -> ComplEx:
+def paired(real: Any, imaginary: Any) -> Any:
+    """Put two tables side by side: all real parts, then all imaginary parts."""
+    if real.shape != imaginary.shape:
+        raise InputError(
+            "there must be an imaginary part for each real part",
+            got=f"tables of shapes {real.shape} and {imaginary.shape}",
+        )
+    return join(real, imaginary)
+
+
+def of_parts(entity: Any, entity_im: Any, relation: Any, relation_im: Any) -> ComplEx:
+    """ComplEx whose imaginary parts are tables of their own."""
+    return ComplEx(paired(entity, entity_im), paired(relation, relation_im))
+
+
+def holographic(entity: Any, relation: Any, inverse: Inverse | None = None) -> ComplEx:
     """HolE, `sum_k w_k sum_i e_h,i e_t,i+k`, which is ComplEx after a Fourier transform.
 
     The transform of a circular correlation is `conj(E_h) E_t`, and by Parseval's theorem the score is
@@ -44,7 +59,8 @@ def holographic(entity: Any, relation: Any) -> ComplEx:
     twice[0] = 1
     if d % 2 == 0:
         twice[-1] = 1
-    return ComplEx(np.fft.rfft(wide(entity)), np.fft.rfft(wide(relation)) * twice / d)
+    spectrum, weights = np.fft.rfft(wide(entity)), np.fft.rfft(wide(relation)) * twice / d
+    return ComplEx(spectrum, weights, inverse=inverse)
 
 
 def analogy(entity: tuple[Any, Any, Any], relation: tuple[Any, Any, Any]) -> ComplEx:
@@ -54,7 +70,7 @@ def analogy(entity: tuple[Any, Any, Any], relation: tuple[Any, Any, Any]) -> Com
     """
 
     def numbers(scalar: Any, real: Any, imaginary: Any) -> Any:
-        return join(join(scalar, real), join(np.zeros_like(scalar), imaginary))
+        return paired(join(scalar, real), join(np.zeros_like(scalar), imaginary))
 
     return ComplEx(numbers(*entity), numbers(*relation))
 

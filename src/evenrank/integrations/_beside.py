@@ -30,7 +30,7 @@ def _start(file: Path) -> bytes:
         if is_zipfile(file):  # torch since 1.6: a pickle beside the bytes of the tensors
             with ZipFile(file) as archive:
                 pickles = [name for name in archive.namelist() if name.endswith("data.pkl")]
-                return b"".join(map(archive.read, pickles))
+                return b"".join(archive.open(name).read(LOOK) for name in pickles[:1])
     with file.open("rb") as stream:
         return stream.read(LOOK)
 

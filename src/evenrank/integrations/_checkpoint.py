@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -31,13 +31,16 @@ class Checkpoint:
     """A model of another library: what scores, the names of its rows where it has them, what to know.
 
     `model` is a model of `evenrank.models`, or a scorer, a black box, which has a `name`, and `entities`
-    and `relations`: how many it knows of each.
+    and `relations`: how many it knows of each. `gamma` is what the library adds to minus a distance,
+    which orders nothing and is no part of the model's scores, but counts where scores are compared as
+    that library does (`evenrank.protocols`).
     """
 
     model: Any
     entities: Sequence[str] | None = None
     relations: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    gamma: float | None = None
 
 
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
@@ -57,6 +60,8 @@ def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
         if not missing and isinstance(model, Model):
             object.__setattr__(model, "vocabulary", graph.vocabulary)
     object.__setattr__(model, "notes", notes)
+    if checkpoint.gamma is not None:
+        object.__setattr__(model, "gamma", checkpoint.gamma)
     return model
 
 
@@ -137,33 +142,57 @@ class Renumbered:
         return np.asarray(rows[head] * len(rows) + rows[tail])
 
 
-def torch_file(path: Path, *, trust_pickle: bool) -> Any:
-    """Read a file of torch's as tensors and containers, which runs no code; else only if trusted."""
+class Unread:
+    """What stands in for NumPy's numbers (metrics, mostly) beside the tensors: none of its code runs."""
+
+    def __init__(self, *_: Any) -> None:
+        """Take what it is made of, and forget it."""
+
+    def __setstate__(self, _: Any) -> None:
+        """Take what it holds, and forget it."""
+
+
+# how NumPy pickles a number, today and before version 2
+NUMBERS = dict.fromkeys(
+    ("numpy.dtype", "numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"), Unread
+)
+
+
+def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | None = None) -> Any:
+    """Read a file of torch's as tensors and containers, which runs no code; else only if trusted.
+
+    `records` are classes that stand in for those that are pickled, by the names of these.
+    """
     torch = need("torch")
+    stand_ins = [(kind, name) for name, kind in {**NUMBERS, **(records or {})}.items()]
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(stand_ins):
+            return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         if not trust_pickle:
             raise InputError(
                 f"{path} is a pickle that could run code when it is read",
-                got=_reason(error),
+                got=reason(error),
                 do="if you trust where it comes from: --trust-pickle, or trust_pickle=True",
             ) from None
     except (OSError, EOFError, RuntimeError, ValueError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
     try:
         return torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # whatever the code in a pickle raises
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
 
 
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def reason(error: Exception) -> str:
+    """Give what an error says in one line; of torch's many, the one that matters."""
+    said = str(error).partition("WeightsUnpickler error:")[2] or str(error)
+    return (said.strip().splitlines() or [type(error).__name__])[0].partition(". Please use")[0]
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
+def damaged(path: Path, error: Exception) -> InputError:
+    """Say that a file is not what its library writes."""
     return InputError(
         f"cannot read {path}",
-        got=f"{type(error).__name__}: {_reason(error)}",
+        got=f"{type(error).__name__}: {reason(error)}",
         do="it may be damaged, or of another version of its library",
     )

@@ -16,4 +16,4 @@ def recognises(path: Path) -> bool:
 def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     """Read a model that `evenrank.models.save` wrote; nothing in it is pickled."""
     del trust_pickle
-    return Checkpoint(models.load(path))
+    return Checkpoint(models.load(path, mapped=True))

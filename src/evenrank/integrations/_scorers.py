@@ -19,6 +19,7 @@ from evenrank.sums import Floats, Ints
 from evenrank.task import HOLE
 
 Projection = Callable[[int], Floats]  # all entities, as a relation sees them
+NOTE = "{} does not factor: scored as a black box, in float64"  # what to say of `Projected`
 TRIPLES = 1 << 16  # scored at once: modules spread each over several vectors
 METRICS: Mapping[int, Literal["cityblock", "sqeuclidean"]] = {1: "cityblock", 2: "sqeuclidean"}
 
@@ -48,7 +49,7 @@ class Projected:
     """Translation between projections, `-|P_r(h) + w_r - P_r(t)|_p`: TransH, TransR, TransD.
 
     Each relation has a table of candidates of its own, so the score does not factor; it is worked out
-    in float64, relation by relation. With p = 2 scores are minus the square.
+    in float64, relation by relation. With p = 2 scores are minus the square. `margin` is added to them.
     """
 
     name: str
@@ -56,11 +57,18 @@ class Projected:
     relation: Floats
     p: int
     entities: int
+    margin: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check which norm is asked for."""
+        """Check which norm is asked for, and that the arrays fit each other."""
         if self.p not in METRICS:
             raise InputError(f"{self.name}: p must be 1 or 2", got=repr(self.p))
+        shape = self.project(self.relations - 1).shape
+        if shape != (self.entities, self.relation.shape[1]):
+            raise InputError(
+                f"{self.name}: entities are not projected to where relations are",
+                got=f"shape {shape}, and relations of shape {self.relation.shape}",
+            )
 
     @property
     def relations(self) -> int:
@@ -82,10 +90,10 @@ class Projected:
             shift = self.relation[r] if asked == 2 else -self.relation[r]
             vectors = rows[queries[mine, 2 - asked]] + shift
             if shared:
-                result[mine] = -cdist(vectors, rows[ids[0]], METRICS[self.p])
+                result[mine] = self.margin - cdist(vectors, rows[ids[0]], METRICS[self.p])
             else:
                 for at, vector in zip(mine, vectors, strict=True):
-                    result[at] = -cdist(vector[None], rows[ids[at]], METRICS[self.p])[0]
+                    result[at] = self.margin - cdist(vector[None], rows[ids[at]], METRICS[self.p])[0]
         return result
 
     def _relations(self, queries: Ints, candidates: Candidates) -> Floats:
@@ -93,7 +101,7 @@ class Projected:
         for r in range(self.relations):
             rows = self.project(r)
             apart = np.abs(rows[queries[:, 0]] + self.relation[r] - rows[queries[:, 2]])
-            every[:, r] = -(apart**self.p).sum(axis=1)
+            every[:, r] = self.margin - (apart**self.p).sum(axis=1)
         return np.take_along_axis(every, _matrix(queries, candidates, self.relations), axis=1)
 
 

@@ -7,14 +7,18 @@ read from the file's own name (`transe.ckpt`) or has to be said: `format="openke
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evenrank.engine._arrays import host
+from evenrank.engine._arrays import array, host
 from evenrank.errors import InputError
-from evenrank.integrations._checkpoint import Checkpoint, torch_file
+from evenrank.integrations._checkpoint import Checkpoint, fit, torch_file
+
+if TYPE_CHECKING:
+    from evenrank.data.graph import Graph
 
 Tables = Mapping[str, Any]
 NESTS = ("model_state_dict", "state_dict")  # where training loops put the dictionary among other things
@@ -23,36 +27,50 @@ WRAPPER = "model."  # how tables are called when a wrapper around the model was 
 
 @dataclass(frozen=True)
 class Kind:
-    """A model of a library: the tables it has, what to make of them, and options no file tells."""
+    """A model of a library: the tables it has, what to make of them, options no file tells, notes."""
 
     tables: tuple[str, ...]
     make: Callable[..., Any]
     options: Mapping[str, Any] = field(default_factory=dict)
-    factors: bool = True
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Library:
-    """The models of a library whose checkpoints are state dictionaries."""
+    """The models of a library whose checkpoints are state dictionaries.
+
+    `options(name, module)` gives those of a live module of the library's own, None where it does not
+    factor with them; `box(module)` asks any module for its scores.
+    """
 
     name: str
+    package: str
     kinds: Mapping[str, Kind]
+    options: Callable[[str, Any], Mapping[str, Any] | None]
+    box: Callable[[Any], Checkpoint]
+
+    def convert(self, module: Any, graph: Graph | None = None) -> Any:
+        """Give a model that `er.rank` takes for a live module; an unknown one is asked for scores."""
+        return fit(self._of(module), graph, type(module).__name__)
+
+    def _of(self, module: Any) -> Checkpoint:
+        name = type(module).__name__.removesuffix("Model")
+        own = type(module).__module__.startswith(f"{self.package}.") and name in self.kinds
+        options = self.options(name, module) if own else None
+        if options is None:
+            return self.box(module)
+        return self.make(name, tables_of(module.state_dict()), options)
 
     def read(
-        self,
-        path: Path,
-        trust_pickle: bool,
-        model: str | None,
-        options: Mapping[str, Any],
-        module: Callable[[Any], Checkpoint],
+        self, path: Path, *, trust_pickle: bool = False, model: str | None = None, **options: Any
     ) -> Checkpoint:
-        """Read a file of tables; what was pickled whole is left to `module`."""
+        """Read a file of tables, or a module that was pickled; `model` and `options` say what it is."""
         content = torch_file(path, trust_pickle=trust_pickle)
         if hasattr(content, "state_dict"):
-            return module(content)
+            return self._of(content)
         tables = tables_of(content)
         names = self._fitting(tables, path) if model is None else [self._known(model)]
-        said = [name for name in names if name.lower() in path.stem.lower()]
+        said = [name for name in names if _word(name, path.stem)]
         guessed = len(names) > 1 and len(said) == 1
         if len(names) > 1 and not guessed:
             raise InputError(
@@ -87,10 +105,8 @@ class Library:
         if assumed:
             said = ", ".join(f"{key}={value!r}" for key, value in assumed.items())
             notes += (f"the file does not tell the options of {name}: assumed {said}",)
-        if not kind.factors:
-            notes += (f"{name} does not factor: scored as a black box, in float64",)
         model = kind.make(*(tables[table] for table in kind.tables), **{**kind.options, **options})
-        return Checkpoint(model, notes=notes)
+        return Checkpoint(model, notes=notes + kind.notes)
 
     def _known(self, name: str) -> str:
         known = {kind.lower(): kind for kind in self.kinds}
@@ -130,10 +146,15 @@ def tables_of(content: Any) -> dict[str, Any]:
     if not isinstance(content, Mapping):
         raise InputError("a state dictionary is needed", got=type(content).__name__)
     return {
-        name.removeprefix(WRAPPER).removesuffix(".weight"): host(values.detach())
+        str(name).removeprefix(WRAPPER).removesuffix(".weight"): host(array(str(name), values))
         for name, values in content.items()
         if hasattr(values, "detach")
     }
+
+
+def _word(name: str, text: str) -> bool:
+    """Say whether a name stands in a text as a word: there is no HolE in `whole`."""
+    return re.search(rf"(?<![a-z]){name}(?![a-z])", text, re.IGNORECASE) is not None
 
 
 def spoken(model: str) -> tuple[str, dict[str, Any]]:

@@ -4,7 +4,8 @@ Read in `models/pytorch/score_fun.py`, `models/general_models.py`, `utils.py`,
 `dataloader/KGDataset.py` of awslabs/dgl-ke. Tables are `DATASET_MODEL_entity.npy` and
 `..._relation.npy`, rows as in the dictionaries that `config.json` names (`entities.tsv`,
 `entities.dict`: id, tab, name). Complex rows hold all real parts, then all imaginary parts; phases are
-stored as in the RotatE code. Gamma orders nothing.
+stored as in the RotatE code. Gamma orders nothing, but counts in DGL-KE's own comparisons
+(`protocol="dgl-ke"`), so the model keeps it.
 
 Scores are those DGL-KE gives to a triple. Corrupted tails it scores another way for RESCAL (the matrix
 transposed) and TransR (`h - r` for `h + r`), and SimplE's scores it cuts at 20: neither is repeated
@@ -22,7 +23,7 @@ from evenrank.errors import InputError
 from evenrank.integrations._alike import folded, halves
 from evenrank.integrations._beside import SETTINGS, mentions, named, require, settings, table
 from evenrank.integrations._checkpoint import Checkpoint
-from evenrank.integrations._scorers import Projected, matrices
+from evenrank.integrations._scorers import NOTE, Projected, matrices
 from evenrank.integrations.rotate import unit_of_phase
 from evenrank.models import RESCAL, ComplEx, DistMult, RotatE, SimplE, TransE
 
@@ -35,6 +36,11 @@ MODELS: Mapping[str, Callable[[Any, Any, float], Any]] = {
     "RotatE": lambda e, r, scale: RotatE(e, wide(r) / scale, p=1),
     "RESCAL": lambda e, r, _: RESCAL(e, folded(r, e.shape[1])),
     "SimplE": lambda e, r, _: SimplE(*halves(e), *halves(r)),
+}
+# where DGL-KE ranks tails by other scores than it gives to triples
+OTHERWISE = {
+    "RESCAL": ("tails are ranked by the matrix of triples; DGL-KE ranks them by its transpose",),
+    "TransR": ("tails are ranked by h + r, as triples are scored; DGL-KE ranks them by h - r",),
 }
 
 
@@ -62,15 +68,21 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     files = [f"{stem}_entity.npy", f"{stem}_relation.npy"]
     require(path, SETTINGS, *files, *([f"{stem}projection.npy"] if name == "TransR" else []))
     entity, relation = (table(path / file) for file in files)
-    notes: tuple[str, ...] = ()
+    if name == "RotatE" and relation.shape[1] != given["emb_size"]:  # it gives the unit of phases
+        raise InputError(
+            f"{path}: {SETTINGS} and the tables are not of one model",
+            got=f"relations of shape {relation.shape}, emb_size {given['emb_size']} in {SETTINGS}",
+        )
+    notes: tuple[str, ...] = OTHERWISE.get(name, ())
     if name == "TransR":
         matrix = folded(table(path / f"{stem}projection.npy"), entity.shape[1])
-        model: Any = Projected("TransR", matrices(entity, matrix), wide(relation), 1, len(entity))
-        notes = ("TransR does not factor: scored as a black box, in float64",)
+        projection = matrices(entity, matrix)
+        model: Any = Projected("TransR", projection, wide(relation), 1, len(entity), given["gamma"])
+        notes += (NOTE.format("TransR"),)
     else:
         model = MODELS[name](entity, relation, unit_of_phase(given["gamma"], given["emb_size"]))
     entities, relations = (
         given.get(key) and named([path], Path(given[key]).name, len(rows), what)
         for key, rows, what in (("emap_file", entity, "entities"), ("rmap_file", relation, "relations"))
     )
-    return Checkpoint(model, entities or None, relations or None, notes)
+    return Checkpoint(model, entities or None, relations or None, notes, given["gamma"])

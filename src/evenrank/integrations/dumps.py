@@ -1,8 +1,8 @@
 """Ranks that other libraries counted, with the candidates and keys of the task they were counted on.
 
-    ampligraph(ranks, task)      the array that `evaluate` and `evaluate_performance` return
-    pykeen(evaluator, task)      what a `RankBasedEvaluator(clear_on_finalize=False)` holds
-    libkge(path, task)           the ranks of examples in `trace.yaml`
+    ampligraph(ranks, task)             the array that `evaluate` and `evaluate_performance` return
+    pykeen(evaluator, task, triples)    what a `RankBasedEvaluator(clear_on_finalize=False)` holds
+    libkge(path, task)                  the ranks of examples in `trace.yaml`
 
 `task` is what was ranked, `graph.task("test")` say; or, for the first and the last, how many candidates
 there were. AmpliGraph and LibKGE give one rank per target, so a tie is settled by their rule: what the
@@ -59,7 +59,7 @@ def ampligraph(
             "ranks must be a row per triple, with one column or two",
             got=f"shape {np.shape(ranks)}",
         )
-    if (table < 1).any():
+    if table.dtype.kind in "iuf" and (table < 1).any():
         raise InputError(
             "ranks start at 1",
             got=table[table < 1][0],
@@ -98,11 +98,20 @@ def _check_length(task: Task, count: int) -> None:
         )
 
 
-def pykeen(evaluator: Any, task: Task | None = None, *, model: str = "PyKEEN") -> Ranks:
+def pykeen(
+    evaluator: Any,
+    task: Task | None = None,
+    triples: ArrayLike | None = None,
+    *,
+    model: str = "PyKEEN",
+) -> Ranks:
     """Take the ranks that PyKEEN's `RankBasedEvaluator(clear_on_finalize=False)` holds, best and worst.
 
     Or arrays by the names `tail.optimistic`, `tail.pessimistic`, `tail.candidates`, the same of head, as
-    `np.load` gives them. With a task, the ranks get its keys, and its candidates must be theirs.
+    `np.load` gives them. `triples` are those that were ranked, as names (`factory.triples`) or, for a
+    graph without names, as ids; among arrays, under that name. A task needs them, because PyKEEN sorts
+    what it reads: the ranks are put in the task's order and get its keys, and the candidates of both
+    must be the same.
 
     >>> arrays = {"tail.optimistic": [1, 2], "tail.pessimistic": [1, 4], "tail.candidates": [9, 9]}
     >>> pykeen(arrays).equal.tolist()
@@ -122,12 +131,21 @@ def pykeen(evaluator: Any, task: Task | None = None, *, model: str = "PyKEEN") -
             got=", ".join(arrays) or "nothing",
             do="make it with RankBasedEvaluator(clear_on_finalize=False), and evaluate",
         )
-    low, high, candidates = (np.concatenate([arrays[name] for name in kind]) for kind in names)
+    held = [[np.atleast_1d(arrays[name]) for name in kind] for kind in names]
+    keys = {"side": np.repeat(np.array(sides, dtype=object), [len(column) for column in held[0]])}
+    ranked = arrays.get("triples") if triples is None else triples
+    if ranked is not None:
+        keys |= _parts(ranked, [len(column) for kind in held for column in kind], len(sides))
+    low, high, candidates = map(np.concatenate, held)
     if task is None:
-        lengths = [len(arrays[name]) for name in names[0]]
-        keys = {"side": np.repeat(np.array(sides, dtype=object), lengths)}
         return Ranks.between(low, high, candidates, keys=keys, protocol={"model": model})
-    _check_length(task, len(low))
+    if ranked is None:
+        raise InputError(
+            "which triple each rank is of is not known: PyKEEN sorts what it reads",
+            do="give the triples: triples=testing.triples, or an array of that name beside the others",
+        )
+    order = _order(task, keys, "PyKEEN's evaluation", "that PyKEEN ranked; triples are names, or ids")
+    low, high, candidates = low[order], high[order], candidates[order]
     apart = np.flatnonzero(candidates != task.candidates)
     if len(apart):
         row = apart[0]
@@ -138,6 +156,17 @@ def pykeen(evaluator: Any, task: Task | None = None, *, model: str = "PyKEEN") -
         )
     protocol = {**task.protocol, "model": model}
     return Ranks.between(low, high, candidates, keys=task.keys, protocol=protocol)
+
+
+def _parts(triples: ArrayLike, lengths: Sequence[int], sides: int) -> dict[str, NDArray[Any]]:
+    """Give head, relation and tail of what was ranked, once for each side."""
+    table = np.asarray(triples)
+    if table.ndim != 2 or table.shape[1] != 3 or set(lengths) != {len(table)}:
+        raise InputError(
+            "there must be a triple for each rank",
+            got=f"triples of shape {table.shape} for {', '.join(map(str, sorted(set(lengths))))} ranks",
+        )
+    return dict(zip(PARTS, np.concatenate([table] * sides).T, strict=True))
 
 
 def _held(evaluator: Any) -> dict[str, NDArray[Any]]:
@@ -170,14 +199,21 @@ def libkge(
     missing = [1 for example in examples if column not in example]
     if missing:
         raise InputError(f"{file} has no {column}", got=f"{len(missing):,} such examples")
-    ranks = np.array([int(example[column]) for example in examples])
-    triples = [[int(example[letter]) for letter in "spo"] for example in examples]
-    keys = _keys(np.array(triples), Path(names) if names is not None else None)
-    keys["side"] = np.array([LIBKGE[example["task"]] for example in examples], dtype=object)
+    ranks = _numbers(file, examples, column)
+    triples = np.stack([_numbers(file, examples, letter) for letter in "spo"], axis=1)
+    keys = _keys(triples, Path(names) if names is not None else None)
+    sides = [LIBKGE.get(example.get("task", "")) for example in examples]
+    if None in sides:
+        got = examples[sides.index(None)].get("task", "none")
+        raise InputError(f"{file}: an example of another task", got=got, allowed=", ".join(LIBKGE))
+    keys["side"] = np.array(sides, dtype=object)
     protocol = {"settled": "rounded mean, unless LibKGE was told otherwise", "model": model}
     if not isinstance(task, Task):
         return Ranks.of(ranks, task, keys=keys, protocol={"split": split, **protocol})
-    return _placed(task, ranks[_order(task, keys, names is not None)], protocol)
+    what = "that LibKGE ranked"
+    if names is None:
+        what += "; a graph with names needs those of LibKGE's numbers (names=, --names)"
+    return _placed(task, ranks[_order(task, keys, "the trace", what)], protocol)
 
 
 def _examples(file: Path, split: str) -> list[dict[str, str]]:
@@ -198,6 +234,15 @@ def _examples(file: Path, split: str) -> list[dict[str, str]]:
     if len(runs) > 1:
         warnings.warn(f"{len(runs)} evaluations of {split} in {file}: the last one counts", stacklevel=3)
     return runs[next(reversed(runs))]
+
+
+def _numbers(file: Path, examples: Sequence[Mapping[str, str]], name: str) -> Ints:
+    """Give a field of all examples as numbers."""
+    found = [example.get(name, "nothing") for example in examples]
+    for text in found:
+        if not re.fullmatch(r"\d{1,18}", text):
+            raise InputError(f"{file}: {name} of an example must be a whole number", got=repr(text))
+    return np.array(found, dtype=np.int64)
 
 
 def _column(file: Path, example: Mapping[str, str], wanted: str | None) -> str:
@@ -237,8 +282,8 @@ def _keys(triples: Ints, folder: Path | None) -> dict[str, NDArray[Any]]:
     return dict(zip(PARTS, (entity[head], relation[kind], entity[tail]), strict=True))
 
 
-def _order(task: Task, keys: Mapping[str, NDArray[Any]], named: bool) -> list[int]:
-    """Find the example of each target; a triple that stands twice takes its examples in turn."""
+def _order(task: Task, keys: Mapping[str, NDArray[Any]], source: str, ranked: str) -> list[int]:
+    """Find the rank of each target; those of a triple that stands twice are taken in turn."""
     places: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, key in enumerate(_rows(keys)):
         places[key].append(i)
@@ -246,10 +291,9 @@ def _order(task: Task, keys: Mapping[str, NDArray[Any]], named: bool) -> list[in
     rest = sum(map(len, places.values()))
     if rest or -1 in order:
         raise InputError(
-            "the trace and the task are not of the same triples",
-            got=f"{order.count(-1):,} only in the task, {rest:,} only in the trace",
-            do="take the split and the sides that LibKGE ranked"
-            + "; a graph with names needs those of LibKGE's numbers (names=, --names)" * (not named),
+            f"{source} and the task are not of the same triples",
+            got=f"{order.count(-1):,} only in the task, {rest:,} only in {source}",
+            do=f"take the split and the sides {ranked}",
         )
     return order
 

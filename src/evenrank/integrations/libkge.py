@@ -16,15 +16,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from evenrank.engine._arrays import host, wide
+from evenrank.engine._arrays import array, host, wide
 from evenrank.errors import InputError
-from evenrank.extras import need
 from evenrank.integrations._alike import folded, halves
 from evenrank.integrations._beside import fitting, mentions, named
 from evenrank.integrations._checkpoint import Checkpoint, torch_file
-from evenrank.integrations._scorers import Projected, hyperplanes
+from evenrank.integrations._scorers import NOTE, Projected, hyperplanes
 from evenrank.models import CP, RESCAL, ComplEx, DistMult, Inverse, RotatE, SimplE, TransE, TuckER
 
 RECIPROCAL = ("reciprocal_relations_model", "inverse_relations_model")  # the second until 2019
@@ -49,7 +46,7 @@ MODELS: Mapping[str, Make] = {
     "SimplE": lambda e, r, _, inverse: SimplE(*halves(e), *halves(r), inverse=inverse),
     "TransH": _trans_h,
 }
-BLACK_BOXES = {"TransH": ("TransH does not factor: scored as a black box, in float64",)}
+BLACK_BOXES = {"TransH": (NOTE.format("TransH"),)}
 
 
 class Options:
@@ -75,7 +72,7 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     own = outer["base_model"] if inverse else outer  # what was set for this model
     default = options.get(own.get("type", options["model"]), {})  # and what was not
     name = str(default.get("class_name"))
-    tables = {_key(key): host(rows.detach()) for key, rows in content["model"][0].items()}
+    tables = {_key(key): host(array(key, rows)) for key, rows in content["model"][0].items()}
     entity = tables.get("_entity_embedder._embeddings.weight")
     relation = tables.get("_relation_embedder._embeddings.weight")
     notes: tuple[str, ...] = ()
@@ -123,13 +120,7 @@ def _key(name: str) -> str:
 
 
 def _content(file: Path, trust_pickle: bool) -> dict[str, Any]:
-    torch = need("torch")
-    scalar = np._core.multiarray.scalar  # type: ignore[attr-defined]  # how NumPy pickles numbers
-    kinds = {type(np.dtype(code)) for code in ("f4", "f8", "i4", "i8", "?")}
-    known = [(Options, "kge.config.Config"), np.dtype, *kinds]
-    known += [(scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
-    with torch.serialization.safe_globals(known):
-        content = torch_file(file, trust_pickle=trust_pickle)
+    content = torch_file(file, trust_pickle=trust_pickle, records={"kge.config.Config": Options})
     if not isinstance(content, dict) or not {"model", "config"} <= content.keys():
         got = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
         raise InputError(f"{file} is no checkpoint of LibKGE", got=got, allowed="model, config, ...")

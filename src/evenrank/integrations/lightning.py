@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from evenrank.adjusted import Expression
 from evenrank.engine import rank
 from evenrank.errors import InputError
 from evenrank.extras import need
+from evenrank.grammar import parse
 from evenrank.ranks import Ranks
 from evenrank.task import Task
 
@@ -30,7 +32,8 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
     validation), `test` at the end of a test; metrics are logged as `valid/index_mrr`, `test/hits_at_10`
     and so on, for checkpoints, early stopping and loggers. `scorer` makes of the module what `er.rank`
     takes (`lambda module: er.models.ComplEx(module.entity, module.relation)`); without it, the module
-    itself is ranked. `ranks` holds the last ranks. Among several processes the first one ranks.
+    itself is ranked. `ranks` holds the last ranks. Among several processes the first one ranks. How
+    often to validate, the trainer says (`check_val_every_n_epoch`), to all that monitor alike.
     """
 
     def __init__(
@@ -39,20 +42,28 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
         valid: Task | None = None,
         test: Task | None = None,
         scorer: Callable[[Any], Any] | None = None,
-        every: int = 1,
+        prefix: str = "",
         **options: Any,
     ) -> None:
-        """Take the tasks, how often to rank (in epochs), and further options of `er.rank`."""
+        """Take the tasks, what stands before the names logged, and further options of `er.rank`."""
         if valid is None and test is None:
             raise InputError("nothing to rank", do="give valid=graph.task('valid'), test=, or both")
-        if every < 1:
-            raise InputError("every must be at least 1 epoch", got=every)
-        self.metrics = metrics or DEFAULT
-        self.tasks = {"valid": valid, "test": test}
+        self.metrics = [*map(parse, metrics or DEFAULT)]  # here, so that a misspelt one costs no epoch
+        tasks = {"valid": valid, "test": test}
+        self.tasks = {f"{prefix}{split}/": task for split, task in tasks.items() if task is not None}
+        self.prefix = prefix
         self.scorer = scorer
-        self.every = every
         self.options = {"progress": False, **options}
         self.ranks: Ranks | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
+        """Refuse names that another one logs, too: Lightning would give the mean of both."""
+        alike = [callback for callback in trainer.callbacks if isinstance(callback, RankingCallback)]
+        ((name, times),) = Counter(name for callback in alike for name in callback.tasks).most_common(1)
+        if times > 1:
+            raise InputError(
+                "two callbacks would log the same names", got=f"{name}...", do="give one a prefix="
+            )
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Rank where checkpoints and early stopping look for what they monitor."""
@@ -69,15 +80,15 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
         self._rank("test", trainer, pl_module)
 
     def _rank(self, split: str, trainer: Trainer, module: LightningModule) -> None:
-        task = self.tasks[split]
-        due = trainer.state.fn != "fit" or (trainer.current_epoch + 1) % self.every == 0
-        if task is None or not due:
+        name = f"{self.prefix}{split}/"
+        task = self.tasks.get(name)
+        if task is None:
             return
         values = None
         if trainer.is_global_zero:
             with _evaluating(module):
                 self.ranks = rank(self.scorer(module) if self.scorer else module, task, **self.options)
-            values = self.ranks.evaluate(*self.metrics).flat(f"{split}/", plain=True)
+            values = self.ranks.evaluate(*self.metrics).flat(name, plain=True)
         values = trainer.strategy.broadcast(values)
         # as tensors, because Lightning takes a number for float32
         module.log_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()})

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenrank.engine._arrays import join, wide
-from evenrank.integrations._alike import analogy, folded, holographic, unit
+from evenrank.engine._arrays import wide
+from evenrank.integrations._alike import analogy, folded, holographic, of_parts, unit
 from evenrank.integrations._beside import mentions, named
-from evenrank.integrations._checkpoint import Checkpoint, fit
+from evenrank.integrations._checkpoint import Checkpoint
 from evenrank.integrations._scorers import (
+    NOTE,
     Projected,
     Projection,
     boxed,
@@ -27,11 +28,8 @@ from evenrank.integrations._scorers import (
     matrices,
     united,
 )
-from evenrank.integrations._state import Kind, Library, tables_of
+from evenrank.integrations._state import Kind, Library
 from evenrank.models import RESCAL, ComplEx, DistMult, RotatE, TransE
-
-if TYPE_CHECKING:
-    from evenrank.data.graph import Graph
 
 DEFAULTS = {"p": 1, "norm": True}
 
@@ -71,7 +69,21 @@ def _analogy(*tables: Any) -> ComplEx:
     return replace(model, relation=-model.relation)
 
 
+def _options(name: str, module: Any) -> dict[str, Any] | None:
+    if not OPENKE.kinds[name].options:
+        return {}
+    return {"p": module.p_norm, "norm": module.norm_flag} if module.p_norm in (1, 2) else None
+
+
+def _box(module: Any) -> Checkpoint:
+    def scores(h: Any, r: Any, t: Any) -> Any:  # what it predicts is a cost
+        return -module.predict({"batch_h": h, "batch_r": r, "batch_t": t, "mode": "normal"})
+
+    return boxed(module, scores, module.ent_tot, module.rel_tot)
+
+
 OPENKE = Library(
+    "openke",
     "openke",
     {
         "TransE": Kind(("ent_embeddings", "rel_embeddings"), _trans_e, DEFAULTS),
@@ -83,7 +95,7 @@ OPENKE = Library(
         ),
         "ComplEx": Kind(
             ("ent_re_embeddings", "ent_im_embeddings", "rel_re_embeddings", "rel_im_embeddings"),
-            lambda e, ei, r, ri: ComplEx(join(e, ei), join(r, ri)),
+            of_parts,
         ),
         "Analogy": Kind(
             tuple(f"{part}{kind}_embeddings" for part in ("ent", "rel") for kind in ("", "_re", "_im")),
@@ -97,21 +109,33 @@ OPENKE = Library(
         "RESCAL": Kind(
             ("ent_embeddings", "rel_matrices"),
             lambda e, r: RESCAL(e, folded(r, e.shape[1])),
+            notes=(
+                "high scores are ranked first, as RESCAL is trained; OpenKE's tester ranks low ones",
+            ),
         ),
         "TransH": Kind(
-            ("ent_embeddings", "rel_embeddings", "norm_vector"), _trans_h, DEFAULTS, factors=False
+            ("ent_embeddings", "rel_embeddings", "norm_vector"),
+            _trans_h,
+            DEFAULTS,
+            notes=(NOTE.format("TransH"),),
         ),
         "TransR": Kind(
-            ("ent_embeddings", "rel_embeddings", "transfer_matrix"), _trans_r, DEFAULTS, factors=False
+            ("ent_embeddings", "rel_embeddings", "transfer_matrix"),
+            _trans_r,
+            DEFAULTS,
+            notes=(NOTE.format("TransR"),),
         ),
         "TransD": Kind(
             ("ent_embeddings", "rel_embeddings", "ent_transfer", "rel_transfer"),
             _trans_d,
             DEFAULTS,
-            factors=False,
+            notes=(NOTE.format("TransD"),),
         ),
     },
+    _options,
+    _box,
 )
+convert = OPENKE.convert
 
 
 def recognises(path: Path) -> bool:
@@ -119,32 +143,12 @@ def recognises(path: Path) -> bool:
     return mentions(path, b"ent_embeddings.weight", b"ent_re_embeddings.weight")
 
 
-def read(
-    path: Path, *, trust_pickle: bool = False, model: str | None = None, **options: Any
-) -> Checkpoint:
-    """Read a checkpoint; `model` and `options` say what it does not."""
-    checkpoint = OPENKE.read(path, trust_pickle, model, options, _of)
+def read(path: Path, *, trust_pickle: bool = False, **said: Any) -> Checkpoint:
+    """Read a checkpoint, and the names beside it; `said` is what it does not: `model` and options."""
+    checkpoint = OPENKE.read(path, trust_pickle=trust_pickle, **said)
     rows = checkpoint.model.entities, checkpoint.model.relations
     return replace(
         checkpoint,
         entities=named([path.parent], "entity2id.txt", rows[0], "entities"),
         relations=named([path.parent], "relation2id.txt", rows[1], "relations"),
     )
-
-
-def convert(module: Any, graph: Graph | None = None) -> Any:
-    """Give a model that `er.rank` takes for a live module; one that is not known is asked for scores."""
-    return fit(_of(module), graph, type(module).__name__)
-
-
-def _of(module: Any) -> Checkpoint:
-    name = type(module).__name__
-    if type(module).__module__.startswith("openke.") and name in OPENKE.kinds:
-        given = {"p": getattr(module, "p_norm", None), "norm": getattr(module, "norm_flag", None)}
-        options = {key: given[key] for key in OPENKE.kinds[name].options}
-        return OPENKE.make(name, tables_of(module.state_dict()), options)
-
-    def scores(h: Any, r: Any, t: Any) -> Any:  # what it predicts is a cost
-        return -module.predict({"batch_h": h, "batch_r": r, "batch_t": t, "mode": "normal"})
-
-    return boxed(module, scores, module.ent_tot, module.rel_tot)

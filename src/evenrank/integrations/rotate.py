@@ -8,6 +8,7 @@ with the dimension it gives the unit in which phases are stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,14 @@ from evenrank.models import ComplEx, DistMult, Model, RotatE, TransE
 FILES = (SETTINGS, "entity_embedding.npy", "relation_embedding.npy")
 PI = 3.14159262358979323846  # as the code has it, with a slip in the eighth digit
 EPSILON = 2.0
-MODELS = ("TransE", "DistMult", "ComplEx", "RotatE", "pRotatE")
+MODELS: Mapping[str, Callable[[Any, Any, float], Model]] = {
+    "TransE": lambda e, r, _: TransE(e, r, p=1),
+    "DistMult": lambda e, r, _: DistMult(e, r),
+    "ComplEx": lambda e, r, _: ComplEx(e, r),
+    "RotatE": lambda e, r, scale: RotatE(e, wide(r) / scale, p=1),
+    # sum |sin(a - b)|, which is half the sum of |exp(2ia) - exp(2ib)|
+    "pRotatE": lambda e, r, scale: on_circles(2 * wide(e) / scale, 2 * wide(r) / scale, p=1),
+}
 
 
 def recognises(path: Path) -> bool:
@@ -49,9 +57,16 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
             f"{path}: {SETTINGS} and the tables are not of one model",
             got=f"tables of shapes {entity.shape} and {relation.shape}, widths {widths} in {SETTINGS}",
         )
+    if given["model"] not in MODELS:
+        raise InputError(
+            "a model the RotatE code does not have",
+            got=repr(given["model"]),
+            allowed=", ".join(MODELS),
+        )
+    scale = unit_of_phase(given["gamma"], given["hidden_dim"], PI)
     data = [path, *([Path(given["data_path"])] if given.get("data_path") else [])]
     return Checkpoint(
-        _model(given["model"], entity, relation, unit_of_phase(given["gamma"], given["hidden_dim"], PI)),
+        MODELS[given["model"]](entity, relation, scale),
         named(data, "entities.dict", len(entity), "entities"),
         named(data, "relations.dict", len(relation), "relations"),
     )
@@ -60,17 +75,3 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
 def unit_of_phase(gamma: float, dimension: int, pi: float = np.pi) -> float:
     """Give what a stored number is divided by to be a phase in radians, `(gamma + 2) / d / pi`."""
     return float(np.float32((gamma + EPSILON) / dimension)) / pi
-
-
-def _model(name: str, entity: Any, relation: Any, scale: float) -> Model:
-    if name == "TransE":
-        return TransE(entity, relation, p=1)
-    if name == "DistMult":
-        return DistMult(entity, relation)
-    if name == "ComplEx":
-        return ComplEx(entity, relation)
-    if name == "RotatE":
-        return RotatE(entity, wide(relation) / scale, p=1)
-    if name == "pRotatE":  # sum |sin(a - b)|, which is half the sum of |exp(2ia) - exp(2ib)|
-        return on_circles(2 * wide(entity) / scale, 2 * wide(relation) / scale, p=1)
-    raise InputError("a model the RotatE code does not have", got=repr(name), allowed=", ".join(MODELS))

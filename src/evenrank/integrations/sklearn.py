@@ -56,7 +56,7 @@ def ranks(estimator: Any, X: Any, y: ArrayLike) -> Ranks:  # noqa: N803  # sciki
     the others of its row left out.
     """
     scores, classes = _scores(estimator, X)
-    right = np.asarray(y)
+    right = y.toarray() if hasattr(y, "toarray") else np.asarray(y)  # marks are often sparse
     protocol = {"model": type(estimator).__name__, "candidates": "classes"}
     if right.ndim == 2:
         if right.shape != scores.shape:
@@ -84,14 +84,25 @@ def _scores(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noq
     # decision values first: probabilities may have run into 0 and 1, and tie there
     for name in ("decision_function", "predict_proba"):
         if hasattr(estimator, name):
-            scores = np.asarray(getattr(estimator, name)(X))
+            given = getattr(estimator, name)(X)
+            classes = getattr(estimator, "classes_", ())
+            if np.ndim(classes[:1]) > 1:  # several outputs, each with classes of its own
+                break
+            scores = np.asarray(given)
             if scores.ndim == 1:  # of the second of two classes
                 scores = np.stack([-scores, scores], axis=1)
-            classes = np.asarray(estimator.classes_)
+            elif name == "decision_function" and _of_pairs(estimator):
+                continue
             if scores.shape == (len(scores), len(classes)):
-                return scores, classes
+                return scores, np.asarray(classes)
     raise InputError(
         "this estimator does not score its classes",
         got=type(estimator).__name__,
         allowed="decision_function or predict_proba with a column per class",
     )
+
+
+def _of_pairs(estimator: Any) -> bool:
+    """Whether it decides between pairs of classes (`ovo`): three classes have as many pairs."""
+    options = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return any(name.endswith("decision_function_shape") and options[name] == "ovo" for name in options)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -151,12 +152,13 @@ def wikikg90m(
             got=", ".join(given or predictions) or "nothing",
             allowed=f"{TAILS!r}: t_pred_top10, and t (v2) or t_correct_index (v1)",
         )
-    target = np.asarray(host(given[right]))
+    target = np.atleast_1d(host(given[right]))
     rows = np.arange(len(target))
+    every = registry.find("wikikg90m-v2").entities if right == "t" else PLACES
     task = Task.of(
         rows,
         target,
-        size=candidates or (registry.find("wikikg90m-v2").entities if right == "t" else PLACES),
+        size=every if candidates is None else candidates,
         side="tail",
         keys={"query": rows, "answer": target, "side": "tail"},
         protocol={"data": "WikiKG90Mv2" if right == "t" else "WikiKG90M", "filter": "none"},
@@ -283,7 +285,7 @@ def _jsonl(path: str | os.PathLike[str]) -> Iterator[Block]:
     for where, line in lines(path):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not JSON", got=str(error)) from None
         yield _block(where, record)
 
@@ -305,7 +307,12 @@ def _block(where: str, record: Any) -> Block:
     if scores is not None and (
         not isinstance(scores, list)
         or len(scores) != len(answers)
-        or not all(isinstance(score, int | float) for score in scores)
+        or not all(isinstance(score, float) or _is_whole(score) for score in scores)
     ):
         raise InputError(f"{where}: scores must be numbers, one for each answer", got=repr(scores)[:60])
     return Block(where, side, triple, answers, scores)
+
+
+def _is_whole(score: Any) -> bool:
+    """Say whether a score is a whole number that a float can stand for."""
+    return isinstance(score, int) and abs(score) < sys.float_info.max

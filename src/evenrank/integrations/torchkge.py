@@ -9,24 +9,30 @@ was trained on, which the files do not hold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from evenrank.engine._arrays import join, wide
+from evenrank.engine._arrays import wide
 from evenrank.errors import InputError
-from evenrank.integrations._alike import analogy, folded, holographic, on_circles, unit
+from evenrank.integrations._alike import analogy, folded, holographic, of_parts, on_circles, unit
 from evenrank.integrations._beside import mentions
-from evenrank.integrations._checkpoint import Checkpoint, fit
-from evenrank.integrations._scorers import Projected, boxed, dynamic, hyperplanes, matrices
-from evenrank.integrations._state import Kind, Library, tables_of
-from evenrank.models import RESCAL, ComplEx, DistMult, Model, TransE
-
-if TYPE_CHECKING:
-    from evenrank.data.graph import Graph
+from evenrank.integrations._checkpoint import Checkpoint
+from evenrank.integrations._scorers import NOTE, Projected, boxed, dynamic, hyperplanes, matrices
+from evenrank.integrations._state import Kind, Library
+from evenrank.models import RESCAL, DistMult, Model, TransE
 
 TORUS = ("torus_eL2", "L1")  # dissimilarities on the torus that factor
+# the options of live models by what they measure with, where that factors
+MEASURES: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "TransE": {"l1_dissimilarity": {"p": 1}, "l2_dissimilarity": {"p": 2}},
+    "TorusE": {
+        "l1_dissimilarity": {"dissimilarity": "L1"},
+        "el2_torus_dissimilarity": {"dissimilarity": "torus_eL2"},
+    },
+}
 
 
 def _trans_h(entity: Any, relation: Any, normal: Any) -> Projected:
@@ -57,7 +63,17 @@ def _torus(entity: Any, relation: Any, dissimilarity: str) -> Model:
     )
 
 
+def _options(name: str, module: Any) -> dict[str, Any] | None:
+    """Give the options of a live model by what it measures with; None: that does not factor."""
+    return MEASURES[name].get(module.dissimilarity.__name__) if name in MEASURES else {}
+
+
+def _box(module: Any) -> Checkpoint:
+    return boxed(module, lambda h, r, t: module.scoring_function(h, t, r), module.n_ent, module.n_rel)
+
+
 TORCHKGE = Library(
+    "torchkge",
     "torchkge",
     {
         "TransE": Kind(("ent_emb", "rel_emb"), lambda e, r, p: TransE(unit(e), r, p=p), {"p": 2}),
@@ -68,58 +84,25 @@ TORCHKGE = Library(
             ("ent_emb", "rel_mat"),
             lambda e, r: RESCAL(unit(e), folded(r, e.shape[1])),
         ),
-        "ComplEx": Kind(
-            ("re_ent_emb", "im_ent_emb", "re_rel_emb", "im_rel_emb"),
-            lambda e, ei, r, ri: ComplEx(join(e, ei), join(r, ri)),
-        ),
+        "ComplEx": Kind(("re_ent_emb", "im_ent_emb", "re_rel_emb", "im_rel_emb"), of_parts),
         "Analogy": Kind(
             ("sc_ent_emb", "re_ent_emb", "im_ent_emb", "sc_rel_emb", "re_rel_emb", "im_rel_emb"),
             lambda *tables: analogy(tables[:3], tables[3:]),
         ),
-        "TransH": Kind(("ent_emb", "rel_emb", "norm_vect"), _trans_h, factors=False),
-        "TransR": Kind(("ent_emb", "rel_emb", "proj_mat"), _trans_r, factors=False),
+        "TransH": Kind(("ent_emb", "rel_emb", "norm_vect"), _trans_h, notes=(NOTE.format("TransH"),)),
+        "TransR": Kind(("ent_emb", "rel_emb", "proj_mat"), _trans_r, notes=(NOTE.format("TransR"),)),
         "TransD": Kind(
-            ("ent_emb", "rel_emb", "ent_proj_vect", "rel_proj_vect"), _trans_d, factors=False
+            ("ent_emb", "rel_emb", "ent_proj_vect", "rel_proj_vect"),
+            _trans_d,
+            notes=(NOTE.format("TransD"),),
         ),
     },
+    _options,
+    _box,
 )
+read, convert = TORCHKGE.read, TORCHKGE.convert
 
 
 def recognises(path: Path) -> bool:
     """Know a file by the tables it speaks of, or by the classes that are pickled in it."""
     return mentions(path, b"ent_emb.weight", b"torchkge.models")
-
-
-def read(
-    path: Path, *, trust_pickle: bool = False, model: str | None = None, **options: Any
-) -> Checkpoint:
-    """Read a state dictionary, or a module that was pickled; `model` and `options` say what it is."""
-    return TORCHKGE.read(path, trust_pickle, model, options, _of)
-
-
-def convert(module: Any, graph: Graph | None = None) -> Any:
-    """Give a model that `er.rank` takes for a live module; one that is not known is asked for scores."""
-    return fit(_of(module), graph, type(module).__name__)
-
-
-def _of(module: Any) -> Checkpoint:
-    name = type(module).__name__.removesuffix("Model")
-    options = _options(name, getattr(module, "dissimilarity", None))
-    if (
-        type(module).__module__.startswith("torchkge.")
-        and name in TORCHKGE.kinds
-        and options is not None
-    ):
-        return TORCHKGE.make(name, tables_of(module.state_dict()), options)
-    return boxed(module, lambda h, r, t: module.scoring_function(h, t, r), module.n_ent, module.n_rel)
-
-
-def _options(name: str, dissimilarity: Any) -> dict[str, Any] | None:
-    """Give the options of a live model by what it measures with; None: that does not factor."""
-    measure = getattr(dissimilarity, "__name__", "").removesuffix("_dissimilarity")
-    if name == "TransE":
-        return {"p": 1 if measure == "l1" else 2}
-    if name == "TorusE":
-        factoring = {"el2_torus": "torus_eL2", "l1": "L1"}
-        return {"dissimilarity": factoring[measure]} if measure in factoring else None
-    return {}

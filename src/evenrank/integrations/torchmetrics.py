@@ -55,10 +55,10 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         super().__init__(**options)
         check_ties(ties)
         self.ties = ties
-        self.metrics = tuple(map(parse, metrics))
+        self.metrics = tuple(dict.fromkeys(map(parse, metrics)))
         self.add_state("ranks", default=[], dist_reduce_fx="cat")
         self.add_state("sizes", default=[], dist_reduce_fx="cat")
-        self.set_dtype(torch.int64)  # for processes that ranked nothing and gather empty vectors
+        super().set_dtype(torch.int64)  # for processes that ranked nothing and gather empty vectors
 
     def update(
         self,
@@ -72,10 +72,13 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         `known` marks other right answers to leave out; the target always stays. What `er.rank` gave
         can be counted as it is: `update(ranks)`.
         """
-        if isinstance(scores, Ranks):
+        if not isinstance(scores, Ranks):
+            mass = None if weight is None else _host(torch.as_tensor(weight).double())
+            more = Tally.of(*_counted(torch.as_tensor(scores), target, known), mass)
+        elif target is known is weight is None:
             more = scores.tally()
         else:
-            more = Tally.of(*_counted(scores, target, known), None if weight is None else _host(weight))
+            raise InputError("ranks bring their targets and weights along", do="update(ranks)")
         tally = self.tally + more
         self.ranks, self.sizes = [self._state(tally.ranks)], [self._state(tally.sizes)]
 
@@ -87,6 +90,10 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
             for name, value in result.flat(plain=True).items()
         }
         return values if len(values) > 1 else values.popitem()[1]
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> Metric:  # noqa: ARG002  # torchmetrics' name
+        """Stay with whole numbers, whatever is asked for: weights, too, are kept by their bits."""
+        return self
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -127,12 +134,14 @@ def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tup
         )
     goal = columns.repeat("target", columns.integers("target", _host(target), 0), len(scores))
     columns.refuse(goal >= scores.shape[1], goal, "a target is not among the candidates (columns)")
-    if known is not None and known.shape != scores.shape:
+    others = torch.ones_like(scores, dtype=torch.bool)
+    if known is not None:
+        others = ~torch.as_tensor(known, device=scores.device).bool()
+    if others.shape != scores.shape:
         raise InputError(
-            "known and scores differ in shape", got=f"{tuple(known.shape)} and {tuple(scores.shape)}"
+            "known and scores differ in shape", got=f"{tuple(others.shape)} and {tuple(scores.shape)}"
         )
     at = torch.as_tensor(goal.copy(), device=scores.device)[:, None]
-    others = torch.ones_like(scores, dtype=torch.bool) if known is None else ~known.bool()
     others = others.scatter(1, at, value=False)
     score = scores.gather(1, at)
     marked = [(scores > score) & others, (scores == score) & others, others]
@@ -148,5 +157,5 @@ def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tup
     return better, equal, rest + 1
 
 
-def _host(tensor: Tensor) -> NDArray[Any]:
-    return np.asarray(tensor.detach().cpu().numpy())
+def _host(tensor: Any) -> NDArray[Any]:
+    return np.asarray(torch.as_tensor(tensor).detach().cpu().numpy())

@@ -29,7 +29,7 @@ from evenrank.ranks import TRIPLE, Ranks
 from evenrank.sums import Ints
 from evenrank.tally import Histogram, Tally
 
-ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen")
+ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "protocol")
 UNNAMED = "unnamed data"
 PLACE = re.compile(r'<script type="application/json" id="kept-ranks">(.*?)</script>', re.DOTALL)
 

@@ -46,7 +46,7 @@ def report(
     path: str | os.PathLike[str],
     *ranks: Given,
     metrics: Sequence[str | Expression] = (),
-    ties: Ties = "expected",
+    ties: Ties | None = None,
     graphs: Sequence[Graph] = (),
     keep: bool = True,
 ) -> Path:
@@ -72,7 +72,7 @@ class Report(Shown):
         self,
         *ranks: Given,
         metrics: Sequence[str | Expression] = (),
-        ties: Ties = "expected",
+        ties: Ties | None = None,
         graphs: Sequence[Graph] = (),
     ) -> None:
         """Read, join and evaluate."""

@@ -25,6 +25,7 @@ from evenrank.evaluation import Evaluation, bare, evaluate
 from evenrank.grammar import parse
 from evenrank.law import Null
 from evenrank.metric import Metric, Statistic, Ties
+from evenrank.ranks import tie_rule
 from evenrank.report.contest import Contest
 from evenrank.sums import Floats, Ints
 from evenrank.tally import Tally
@@ -68,10 +69,11 @@ class Findings:
         self,
         contests: Sequence[Contest],
         metrics: Sequence[str | Expression] = (),
-        ties: Ties = "expected",
+        ties: Ties | None = None,
     ) -> None:
         """Evaluate every model of every contest."""
-        self.contests, self.ties = tuple(contests), ties
+        self.contests = tuple(contests)
+        self.ties = tie_rule((r for contest in self.contests for r in contest.models.values()), ties)
         wanted = list(dict.fromkeys(map(parse, metrics or METRICS)))
         lead = next(
             (e for e in wanted if not isinstance(e, Adjusted) and e.increasing is not None), None

@@ -23,9 +23,12 @@ look the same. A `T` that is chosen to be near `X` for some supposed distributio
 - `_bounds`       T that is never too small, or never too large
 - `_targets`      the targets of one sample or several, by design
 - `_variance`     how much a mean of T varies with the candidates drawn, or with the targets too
+- `_means`        a value for the mean of a metric's terms, and an interval or bounds around it
 - `_estimate`     all of it together
+- `_result`       and how it is shown
 """
 
-from evenrank.sampled._estimate import Estimate, Estimated, Estimator, Vary, estimate
+from evenrank.sampled._estimate import estimate
+from evenrank.sampled._result import Estimate, Estimated, Estimator, Vary
 
 __all__ = ["Estimate", "Estimated", "Estimator", "Vary", "estimate"]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evenrank import columns
 from evenrank.compare._sample import Sample
 from evenrank.errors import InputError
 from evenrank.metric import Ties
 from evenrank.ranks import Ranks
-from evenrank.sampled._corrections import Fit
+from evenrank.sampled._corrections import Fit, plain
 from evenrank.sampled._design import designs, nodes
 from evenrank.sampled._variance import spread
-from evenrank.sums import Floats, Ints
-from evenrank.task import DRAW, FULL
+from evenrank.sums import Floats, Function, Ints
+from evenrank.task import BESIDE, DRAW, FULL, SEED
 
 ROW = "row"  # the key that says which rows are the same target, where several samples are pooled
 
@@ -26,6 +27,7 @@ def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
     """Put samples of the same targets together, with the full sizes, and what was drawn as one."""
     if not several or not len(several[0]):
         raise InputError("no ranks to estimate from", do="rank at least one target")
+    _check_seeds(several)
     first, rows = several[0], len(several[0])
     parts = []
     for i, ranks in enumerate(several):
@@ -42,11 +44,23 @@ def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
     return total
 
 
+def _check_seeds(several: Sequence[Ranks]) -> None:
+    """Refuse to take candidates that were drawn once, or some of them, for two samples."""
+    words = [ranks.protocol.get("candidates", "").rpartition(SEED) for ranks in several]
+    seeds = [seed for _, mark, seed in words if mark]
+    if len(set(seeds)) < len(seeds):
+        raise InputError(
+            "samples to be pooled need seeds of their own",
+            got=f"seed {', '.join(seeds)}",
+            do="rank again with another seed= (--seed)",
+        )
+
+
 def _check_alike(first: Ranks, other: Ranks) -> None:
     """Refuse to pool what are not samples of the same task by the same model."""
+    mine, others = _identity(first), _identity(other)
     if len(first) != len(other) or any(
-        name not in other.keys or not np.array_equal(column, other.keys[name])
-        for name, column in first.keys.items()
+        name not in others or not np.array_equal(column, others[name]) for name, column in mine.items()
     ):
         raise InputError(
             "samples to be pooled must rank the same targets in one order",
@@ -59,13 +73,30 @@ def _check_alike(first: Ranks, other: Ranks) -> None:
             )
 
 
+def _identity(ranks: Ranks) -> dict[str, NDArray[Any]]:
+    """Give the columns that tell targets apart, and what they weigh."""
+    return ranks.keys if ranks.weight is None else {**ranks.keys, "weight": ranks.weight}
+
+
 def _full(ranks: Ranks, full: ArrayLike | None) -> Ints:
+    words = ranks.protocol.get("candidates", "")
+    if words.endswith(BESIDE):
+        raise InputError(
+            "no plain sample of the candidates, as the targets of a query compete with each other",
+            got=f"candidates: {words}",
+            do="rank with a filter that leaves the others out, such as all",
+        )
+    if full is None and words == "all":
+        raise InputError(
+            "these ranks are not sampled: there is nothing to estimate",
+            do="evaluate them (evenrank metrics)",
+        )
     if full is None and FULL not in ranks.keys:
         raise InputError(
             "these ranks do not say how many candidates there are in all",
             do="say it: full=14541 (--full 14541), or rank among candidates=100, filtered",
         )
-    sizes = columns.integers("full", ranks.keys[FULL] if full is None else full, 1)
+    sizes = columns.integers("full", _numbers(ranks.keys[FULL]) if full is None else full, 1)
     sizes = columns.repeat("full", sizes, len(ranks))
     columns.refuse(sizes < ranks.candidates, sizes, "full is below the candidates that were ranked")
     nobody = (ranks.candidates == 1) & (sizes > 1)
@@ -73,11 +104,19 @@ def _full(ranks: Ranks, full: ArrayLike | None) -> Ints:
     return np.asarray(sizes)
 
 
+def _numbers(column: NDArray[Any]) -> NDArray[Any]:
+    """Read a key that a CSV file gives as text; what is no number is refused later."""
+    try:
+        return column.astype(float)
+    except ValueError:
+        return column
+
+
 class Targets:
     """The targets of a sample by design, and the distributions of ranks fitted to them."""
 
-    def __init__(self, sample: Sample, ties: Ties) -> None:
-        """Read the counts x that ties allow."""
+    def __init__(self, sample: Sample, ties: Ties, samples: int) -> None:
+        """Read the counts x that ties allow; the targets stand there once for each of the samples."""
         ranks = sample.ranks
         if ties in ("realistic", "rounded") and ranks.equal.any():
             raise InputError(
@@ -87,9 +126,11 @@ class Targets:
             )
         low = ranks.better + (ranks.equal if ties == "pessimistic" else 0)
         high = ranks.better + (ranks.equal if ties != "optimistic" else 0)
-        self.sample, self.weight = sample, sample.weight
+        self.sample, self.weight, self.samples = sample, sample.weight, samples
         self.drawn, self.full = ranks.candidates - 1, np.asarray(ranks.keys[FULL])
         self.draw = columns.encode([ranks.keys[DRAW]])[0]
+        self.own_draw = columns.encode([self.draw, sample.unit])[0]  # had each unit its own
+        self.shared = bool(self.own_draw.max() > self.draw.max())
         self.designs = designs(self.drawn, self.full, low, high)
         self.ranks = nodes(max(int(self.drawn.max()), 1), int(self.full.max()), 1)
         self.fit = cache(self._fit)
@@ -98,6 +139,14 @@ class Targets:
         """Fit a distribution of ranks to all targets, or to one half of the draws."""
         weight = self.weight if fold is None else np.where(self.draw % 2 == fold, self.weight, 0.0)
         return Fit.of(self.designs, weight, self.ranks)
+
+    def possible(self, term: Function) -> tuple[float, float]:
+        """Give the least and the largest mean term that the counts allow: `1 + x <= R <= N - k + x`."""
+        best = self.apply([plain(term, d) for d in self.designs])
+        others = (np.add.outer(d.sizes - d.drawn, np.arange(d.drawn + 1.0)) for d in self.designs)
+        worst = self.apply([term(ranks) for ranks in others])
+        least, most = sorted((self.sample.mean(best), self.sample.mean(worst)))
+        return least, most
 
     def apply(self, tables: Sequence[Floats]) -> Floats:
         """Give T of each target from a table for each design."""

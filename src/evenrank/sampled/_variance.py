@@ -55,8 +55,12 @@ def step_of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> 
     return float((steps**2).sum() / (steps.sum() or 1.0))
 
 
-def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> float | None:
-    """Give the standard error of the mean rank over candidates, unbiased; None where one is too few.
+def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple[float, float] | None:
+    """Give the standard error of the mean rank over candidates, unbiased, and of how many draws it is.
+
+    None where a single candidate was drawn, which shows no spread. Draws that show nothing of the
+    variance do not count (`(sum v)^2 / sum v^2`): of a model hardly ever beaten, few do, and what is
+    known of its variance is as little as they are.
 
     Candidates better than a target are better than every target below it, so among the candidates of
     one draw the sets counted are nested: with `a = w (N - 1) / k`, the sum of `a x` over the targets of
@@ -84,7 +88,9 @@ def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> float
     above = _within(a, owner)  # the sum of a from here to the end of the draw
     shared = np.bincount(owner, weights=x * (above**2 - (above - a) ** 2))
     square = np.bincount(owner, weights=a * x / np.sqrt(k)) ** 2
-    return sqrt(max(float((shared - square).sum()), 0.0)) / float(weight.sum())
+    variance = np.maximum(shared - square, 0.0)
+    total = float(variance.sum())
+    return sqrt(total) / float(weight.sum()), total**2 / float((variance**2).sum() or 1.0)
 
 
 def _within(values: Floats, owner: Ints) -> Floats:

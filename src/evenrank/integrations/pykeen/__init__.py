@@ -11,6 +11,7 @@ asked for its scores, and says so in its `notes`.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from importlib import import_module
@@ -22,7 +23,7 @@ import numpy as np
 from evenrank.errors import InputError
 from evenrank.extras import need
 from evenrank.integrations._beside import fitting, mentions, require
-from evenrank.integrations._checkpoint import Checkpoint, torch_file
+from evenrank.integrations._checkpoint import Checkpoint, damaged, torch_file
 from evenrank.integrations.pykeen._factors import factors
 from evenrank.integrations.pykeen._factory import factories, graph
 from evenrank.integrations.pykeen._records import Record, records
@@ -104,16 +105,17 @@ def _no_model(file: Path, content: Any) -> InputError:
 
 
 def _names(file: Path, count: int, what: str) -> list[str] | None:
-    """Read the names of rows that a pipeline saved beside its model; lines are `id, tab, name`."""
+    """Read the names of rows that a pipeline saved beside its model, as pandas quotes them."""
     if not file.is_file():
         return None
     try:
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            _, *rows = (line.rstrip("\n").split("\t") for line in lines)
+        with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
+            _, *rows = csv.reader(lines, delimiter="\t")
         names = {int(number): name for number, name in rows}
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise InputError(f"cannot read {file}", got=str(error), do="it may be damaged") from None
-    return fitting([names[i] for i in sorted(names)], count, what, file)
+        ordered = [names[i] for i in range(len(names))]
+    except (OSError, EOFError, ValueError, KeyError, csv.Error, zlib.error) as error:
+        raise damaged(file, error) from None
+    return fitting(ordered, count, what, file)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pykeen.evaluation import RankBasedEvaluator, RankBasedMetricResults
+from pykeen.evaluation import RankBasedEvaluator, RankBasedMetricResults, evaluator_resolver
 
 from evenrank.engine import rank
 from evenrank.integrations.pykeen._scorer import scorer
@@ -41,42 +41,20 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         self._options: dict[str, Any] = {"memory": memory, "threads": threads, "exact": exact}
         self.ranked: Ranks | None = None
 
-    def _evaluate_on_device(
-        self,
-        model: Any,
-        mapped_triples: Any,
-        batch_size: int | None,
-        slice_size: int | None,
-        device: Any,
-        all_pos_triples: Any,
-        targets: Collection[str],
-        tqdm_kwargs: Mapping[str, Any],
-        restrict_entities_to: Collection[int] | None = None,
-        **kwargs: Any,
-    ) -> RankBasedMetricResults:
+    def _evaluate_on_device(self, model: Any, **given: Any) -> RankBasedMetricResults:
         """Rank by evenrank where PyKEEN would go through batches; the rest of `evaluate` is PyKEEN's."""
         if self.mode is not None:  # inductive: each mode has entities of its own
-            return super()._evaluate_on_device(
-                model=model,
-                mapped_triples=mapped_triples,
-                batch_size=batch_size,
-                slice_size=slice_size,
-                device=device,
-                all_pos_triples=all_pos_triples,
-                targets=targets,
-                tqdm_kwargs=tqdm_kwargs,
-                restrict_entities_to=restrict_entities_to,
-                **kwargs,
-            )
+            return super()._evaluate_on_device(model=model, **given)
+        known = given["all_pos_triples"]
         task = _task(
-            mapped_triples.cpu().numpy(),
-            all_pos_triples.cpu().numpy() if self.filtered else None,
-            targets,
+            given["mapped_triples"].cpu().numpy(),
+            None if known is None else known.cpu().numpy(),
+            given["targets"],
             model.num_entities,
-            restrict_entities_to,
+            given["restrict_entities_to"],
         )
-        shown = not tqdm_kwargs.get("disable", False)
-        self.ranked = rank(scorer(model.to(device)), task, progress=shown, **self._options)
+        shown = not given["tqdm_kwargs"].get("disable", False)
+        self.ranked = rank(scorer(model.to(given["device"])), task, progress=shown, **self._options)
         self.clear()
         self.num_entities = model.num_entities
         for (side,), ranks in self.ranked.by("side"):
@@ -88,6 +66,9 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
             self.ranks[side, "pessimistic"].append(pessimistic)
             self.num_candidates[side].append(ranks.candidates)
         return self.finalize()
+
+
+evaluator_resolver.register(EvenRankEvaluator)  # searches write down its name, and look it up again
 
 
 def _task(

@@ -24,6 +24,7 @@ import numpy as np
 
 from evenrank.engine._arrays import array, host, join, place, wide
 from evenrank.errors import InputError
+from evenrank.integrations._alike import holographic
 from evenrank.integrations.pykeen._records import Record
 from evenrank.models import (
     CP,
@@ -47,6 +48,7 @@ LEGACY = (
     "TransE",
     "TuckER",
 )  # as they were up to 1.8
+TERMS = 64  # products that are still quicker side by side than one after the other
 RENAMED = {"Tucker": "TuckER"}  # as it was called up to version 1.10
 
 
@@ -84,7 +86,7 @@ class Parts:
     def p(self) -> int:
         """The norm, where it factors."""
         if self.interaction.p not in (1, 2):
-            raise NoFactors(f"{self.kind} with p = {self.interaction.p}")
+            raise NoFactors(f"{self.kind} with p = {self.interaction.p:g}")
         return int(self.interaction.p)
 
 
@@ -170,20 +172,28 @@ def _inverse(model: Any) -> Inverse | None:
 def _rows(representation: Any, complex_valued: bool) -> Any:
     """Give all rows of a representation; complex ones with real parts first, then imaginary parts."""
     if not isinstance(representation, Record):
-        return _live_rows(representation)
+        return _live_rows(representation, complex_valued)
     kind = type(representation)
     if kind.__name__ != "Embedding" or not kind.__module__.startswith("pykeen.nn."):
         raise NoFactors(f"its rows are worked out by {kind.__name__}")
     if representation.normalizer is not None:
         raise NoFactors("its rows are normalised whenever they are used")
     weight = representation._embeddings.weight
-    rows = weight.reshape(len(weight), *getattr(representation, "_shape", representation.shape))
-    if getattr(representation, "is_complex", False):
-        return join(rows[..., 0], rows[..., 1])
-    return join(rows[..., ::2], rows[..., 1::2]) if complex_valued else rows
+    # before 1.8 an embedding does not say
+    _agree(getattr(representation, "is_complex", complex_valued), complex_valued)
+    if complex_valued:
+        pairs = weight.reshape(len(weight), -1, 2)
+        return join(pairs[..., 0], pairs[..., 1])
+    return weight.reshape(len(weight), *getattr(representation, "_shape", representation.shape))
 
 
-def _live_rows(representation: Any) -> Any:
+def _agree(found: bool, wanted: bool) -> None:
+    """An interaction takes rows of the other kind too, but then it is another function of them."""
+    if found != wanted:
+        raise NoFactors(f"its rows are {'complex' if found else 'real'}, where its own model has others")
+
+
+def _live_rows(representation: Any, complex_valued: bool) -> Any:
     """Ask a representation for all rows, and see that it gives the same when asked for one by one.
 
     A normaliser that takes `dim=1` for the last axis, say, does so only in a table.
@@ -194,6 +204,7 @@ def _live_rows(representation: Any) -> Any:
     alone = representation(indices=torch.zeros(1, 1, dtype=torch.long, device=rows.device))
     if not torch.allclose(alone[0, 0], rows[0], equal_nan=True):
         raise NoFactors("its rows depend on how many are asked for")
+    _agree(rows.is_complex(), complex_valued)
     return array("a representation", rows)
 
 
@@ -261,21 +272,15 @@ def _affine(norm: Any) -> Any:
 
 
 def _hole(parts: Parts) -> Model:
-    """HolE is ComplEx between Fourier transforms (Hayashi & Shimbo 2017).
-
-    Those of real rows repeat themselves, conjugated: the first half is enough, all but its ends twice.
-    """
-    entity, relation = (wide(host(rows)) for rows in (parts.entity[0], parts.relation[0]))
-    width = entity.shape[1]
-    twice = np.full(width // 2 + 1, 2.0)
-    twice[0] = 1
-    twice[-1] = 1 if width % 2 == 0 else 2
-    spectrum, weights = np.fft.rfft(entity), np.fft.rfft(relation) * (twice / width)
+    """HolE, transformed on the host, and put back where it was."""
+    entity, relation = host(parts.entity[0]), host(parts.relation[0])
     where = place(parts.entity[0])
-    return ComplEx(spectrum, weights, inverse=parts.inverse).on(None if where == "cpu" else where)
+    return holographic(entity, relation, parts.inverse).on(None if where == "cpu" else where)
 
 
 def _um(parts: Parts) -> Model:
+    if isinstance(parts.interaction, Record):
+        raise NoFactors("UM has no rows of relations, which would tell how many there are")
     rows = parts.entity[0]
     return TransE(rows, rows[[0] * parts.relations] * 0, p=parts.p, inverse=parts.inverse)
 
@@ -284,6 +289,8 @@ def _um(parts: Parts) -> Model:
 
 
 def _sum(parts: Parts, *terms: tuple[Any, Any, Any]) -> Model:
+    if len(terms) > TERMS:
+        raise NoFactors(f"a sum of {len(terms)} products")
     head, relation, tail = (reduce(join, map(wide, column)) for column in zip(*terms, strict=True))
     return CP(head, tail, relation, inverse=parts.inverse)
 

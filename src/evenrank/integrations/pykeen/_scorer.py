@@ -61,7 +61,7 @@ class BlackBox:
         """Number of relations, inverse ones not counted."""
         return int(self.model.num_real_relations)
 
-    def score(self, queries: Ints, candidates: Candidates) -> NDArray[np.float32]:
+    def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
         """Score queries as PyKEEN does, a few at a time: it lays out every dimension of every pair."""
         import torch
 
@@ -87,7 +87,8 @@ class BlackBox:
                 )
                 for at in range(0, len(asked), step)
             ]
-        return np.asarray(torch.cat(rows).float().cpu().numpy())
+        scores = torch.cat(rows)
+        return np.asarray(scores.to(torch.promote_types(scores.dtype, torch.float32)).cpu().numpy())
 
     @property
     def _width(self) -> int:

@@ -1,0 +1,196 @@
+"""What size costs: ranks by the billion beside polars' own scan, workers, kills, tasks and entities.
+
+    python benchmarks/scale.py [--ranks 1000000000] [--folder FOLDER] [--kills 20]
+
+Ranks are made like a trained model's, with 14,541 entities, and saved as `Ranks.save` does, ten million
+a file; FOLDER keeps them for the next run (3 GB for 10^9). The floor is polars' scan of the three
+columns, decoded and summed. Each measurement is a process of its own, started on a warm page cache, so
+that peaks are its own; CPU seconds hardly change with what else runs on the machine, unlike wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import evenrank as er
+from evenrank.columns import COUNTS
+from metrics import example, peak_gb
+from rank import verdict
+
+EACH = 10_000_000
+RELATIONS = 237
+RATIO, MEMORY = 2.0, 4.0
+DIMENSION = 64
+
+
+def make(folder: Path, ranks: int, by: bool) -> str:
+    """Write what is not there yet; give the pattern of the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{'by' if by else 'ranks'}-{i:03}.parquet" for i in range(-(-ranks // EACH))]
+    for i, path in enumerate(paths):
+        if not path.exists():
+            rows = min(EACH, ranks - i * EACH)
+            of_row = np.random.default_rng(i).integers(0, RELATIONS, rows)
+            er.Ranks(*example(rows, i), keys={"relation": of_row} if by else None).save(path)
+    return str(folder / ("by-*.parquet" if by else "ranks-*.parquet"))
+
+
+def first_of(files: str) -> str:
+    return min(glob(files))
+
+
+WORK: dict[str, Callable[[str], Any]] = {
+    "polars' scan": lambda files: (
+        pl.scan_parquet(files).select(pl.col(*COUNTS).sum()).collect(engine="streaming").rows()
+    ),
+    "polars' scan, with keys": lambda files: (
+        pl.scan_parquet(files)
+        .select(pl.col(*COUNTS, "relation").sum())
+        .collect(engine="streaming")
+        .rows()
+    ),
+    "default table": lambda files: er.stream(files).evaluate().json(),
+    "split by relation": lambda files: list(er.stream(files, by="relation")),
+}
+
+
+def in_child(what: str, files: str) -> dict[str, float]:
+    """Do some work in a process of its own, twice; give the seconds of the second, and the peak."""
+    command = [sys.executable, __file__, "--child", what, "--folder", files]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
+
+
+def child(what: str, files: str) -> None:
+    WORK[what](first_of(files))  # imports, and first calls
+    wall, cpu = time.perf_counter(), time.process_time()
+    WORK[what](files)
+    measured = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "peak": peak_gb()}
+    print(json.dumps(measured))
+
+
+def against_polars(files: str, ranks: int, floor: str, ours: str, goal: bool) -> None:
+    """Show a table beside the floor."""
+    print(f"\n{ranks:,} ranks: {ours}\n{'':26} {'wall s':>8} {'CPU s':>8} {'M/s':>6} {'peak GB':>8}")
+    measured = {what: in_child(what, files) for what in (floor, ours)}
+    for what, m in measured.items():
+        rate = ranks / m["wall"] / 1e6
+        print(f"{what:26} {m['wall']:8.2f} {m['cpu']:8.2f} {rate:6.0f} {m['peak']:8.2f}", flush=True)
+    ratios = [measured[ours][kind] / measured[floor][kind] for kind in ("wall", "cpu")]
+    holds = f"  <= {RATIO:g} {verdict(max(ratios) <= RATIO)}" if goal else ""
+    memory = verdict(measured[ours]["peak"] < MEMORY)
+    print(f"ratio {ratios[0]:.2f} wall, {ratios[1]:.2f} CPU{holds}; memory < {MEMORY:g} GB {memory}")
+
+
+def by_workers(files: str, ranks: int, kills: int) -> None:
+    """Show 1, 2 and 4 workers, and four that are killed at random; the bits are those of one process."""
+    import dask
+    import distributed
+
+    wanted = er.stream(files).evaluate().json()
+    print(f"\n{ranks:,} ranks by workers of a Dask cluster here ({os.cpu_count()} cores)")
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1000}):
+        for workers in (1, 2, 4):
+            with (
+                distributed.LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    dashboard_address=":0",
+                    silence_logs=logging.CRITICAL,
+                    env={"POLARS_MAX_THREADS": "1"},
+                ) as cluster,
+                distributed.Client(cluster) as client,
+            ):
+                client.run(er.stream, first_of(files))  # imports, and first calls
+                start = time.perf_counter()
+                same = er.cluster.tally(files, client).evaluate().json() == wanted
+                print(
+                    f"{workers} workers  {time.perf_counter() - start:8.2f} s  same bits {verdict(same)}"
+                )
+                if workers == 4 and kills:
+                    _killed(cluster, client, files, wanted, kills)
+
+
+def _killed(cluster: Any, client: Any, files: str, wanted: str, kills: int) -> None:
+    rng, killed = random.Random(0), 0
+
+    def kill() -> None:
+        nonlocal killed
+        while killed < kills:
+            time.sleep(rng.uniform(0.1, 1.0))
+            alive = [nanny.pid for nanny in [*cluster.workers.values()] if nanny.is_alive()]
+            if alive:
+                os.kill(rng.choice(alive), signal.SIGKILL)
+                killed += 1
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    same, runs, start = True, 0, time.perf_counter()
+    while killer.is_alive():
+        same &= er.cluster.tally(files, client).evaluate().json() == wanted
+        runs += 1
+    seconds = time.perf_counter() - start
+    print(
+        f"{killed} SIGKILLs in {runs} runs of {seconds:.1f} s  same bits, nothing lost {verdict(same)}"
+    )
+
+
+def by_tasks_and_entities() -> None:
+    """Show what ranking costs as queries and entities grow, and that the rate does not fall."""
+    rng = np.random.default_rng(0)
+    print(f"\nranking a DistMult of {DIMENSION} dimensions; a score is {DIMENSION} products")
+    print(f"{'entities':>10} {'targets':>8} {'s':>8} {'G scores/s':>11}")
+    for entities in (10_000, 100_000, 1_000_000):
+        table = rng.standard_normal((entities, DIMENSION), dtype=np.float32)
+        model = er.models.DistMult(table, rng.standard_normal((9, DIMENSION), dtype=np.float32))
+        for triples in (500, 2_000):
+            drawn = np.stack([rng.integers(0, n, triples) for n in (entities, 9, entities)], axis=1)
+            graph = er.Graph.of({"train": drawn[:1], "test": drawn}, entities=entities, relations=9)
+            task = graph.task("test")
+            start = time.perf_counter()
+            ranks = er.rank(model, task, progress=False)
+            seconds = time.perf_counter() - start
+            rate = task.scores / seconds / 1e9
+            print(f"{entities:10,} {len(ranks):8,} {seconds:8.2f} {rate:11.2f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, default=100_000_000)
+    parser.add_argument("--folder")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(given.child, given.folder)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(given.folder or temporary)
+        few = max(1, given.ranks // 10)
+        files, keyed = make(folder, given.ranks, by=False), make(folder, few, by=True)
+        against_polars(files, given.ranks, "polars' scan", "default table", goal=True)
+        against_polars(keyed, few, "polars' scan, with keys", "split by relation", goal=False)
+        by_workers(files.replace("*", "00*"), min(given.ranks, 10 * EACH), given.kills)
+    by_tasks_and_entities()
+
+
+if __name__ == "__main__":
+    main()

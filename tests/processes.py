@@ -1,0 +1,33 @@
+"""Several processes that know of each other, for tests of what they share."""
+
+import json
+import os
+import socket
+from multiprocessing import get_context
+
+
+def together(job, count, folder):
+    """Run a function in each of some processes; give what each returned."""
+    from torch.multiprocessing import start_processes
+
+    # forked from a server that imported these once: importing takes longer than most jobs
+    get_context("forkserver").set_forkserver_preload(["lightning.pytorch", "torchmetrics"])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    start_processes(_one, (job, count, folder, port), count, start_method="forkserver")
+    return [json.loads((folder / f"{i}.json").read_text()) for i in range(count)]
+
+
+def _one(rank, job, count, folder, port):
+    import torch
+
+    torch.set_num_threads(1)
+    os.chdir(folder)
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    (folder / f"{rank}.json").write_text(json.dumps(job()))

@@ -1,0 +1,425 @@
+"""Ranking by several processes: the bits of one, whatever is shared out, and an end that is a word."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evenrank as er
+import shared
+import strategies
+from evenrank.engine._bounds import FORMS
+from evenrank.engine._count import count_factored, goals
+from evenrank.engine._native import kernels
+from evenrank.engine._run import Runner
+
+processes = pytest.mark.skipif(
+    find_spec("torch") is None, reason="torch is not installed (make peers installs it)"
+)
+MODEL = Path(er.__file__).parent / "data/models/nations-complex.safetensors"
+LONG = 120  # seconds after which a job hangs, however busy the machine
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+# Blocks of candidates, in one process ---------------------------------------------------------------
+
+
+@given(strategies.tasks(), st.sampled_from(FORMS), st.integers(0, 10**6), st.lists(st.integers(0, 40)))
+@settings(max_examples=150)
+def test_counts_of_blocks_add_up(asked, form, seed, cuts):
+    """However candidates are cut into blocks, empty ones too, and whoever knows a target's score."""
+    task, _ = asked
+    with Runner(1 << 24, 1, kernels(), total=0, show=False) as runner:
+        for part in task.parts:
+            rng = np.random.default_rng(seed)
+            table, mix = rng.integers(-2, 3, (part.size, 4)), rng.integers(0, 5, (3, 4))
+            whole = er.Factored(form, table / 3, lambda queries, mix=mix: (queries @ mix % 5 - 2) / 3)
+            goal = goals(whole, part, runner)
+            edges = [0, *sorted(min(cut, part.size) for cut in cuts), part.size]
+            found = np.zeros((2, len(part.targets)), np.int64)
+            for start, stop in pairwise(edges):
+                if start == stop:
+                    continue
+                rows = replace(whole, table=whole.table[start:stop])
+                block = replace(part.among(start, stop), goal=goal)
+                found += count_factored(rows, block, runner)[:2]
+            want = count_factored(whole, part, runner)[:2]
+            assert found.tolist() == np.stack(want).tolist()
+
+
+def test_blocks_name_candidates_as_the_whole_does():
+    table = numbers(9, 3)
+    table[7] = np.nan
+    task = er.Task.of([[0], [1]], targets=[2, 5], size=9)
+    model = er.Factored("dot", table[4:], lambda queries: table[queries[:, 0]])
+    block = replace(task.parts[0].among(4, 9), goal=np.zeros(2))
+    with (
+        Runner(1 << 24, 1, kernels(), total=0, show=False) as runner,
+        pytest.raises(er.InputError, match=r"NaN for query \[0\] and candidate 7"),
+    ):
+        count_factored(model, block, runner)
+
+
+# Several processes ----------------------------------------------------------------------------------
+
+
+class Job:
+    """Some processes that each run a function of this file, as torchrun would start them."""
+
+    def __init__(self, function, count, *arguments):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        here = Path(__file__)
+        source = Path(er.__file__).parents[1]
+        code = f"import {here.stem} as tests; tests.{function.__name__}(*{arguments!r})"
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                env={
+                    **os.environ,
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(rank),
+                    "WORLD_SIZE": str(count),
+                    "LOCAL_WORLD_SIZE": str(count),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    "OMP_NUM_THREADS": "1",
+                    "PYTHONPATH": os.pathsep.join([str(here.parent), str(source)]),
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for rank in range(count)
+        ]
+
+    def ends(self):
+        """Wait for all; give how each ended, and what it said."""
+        try:
+            said = [process.communicate(timeout=LONG)[0] for process in self.processes]
+        finally:
+            self.stop()
+        return [(process.returncode, text) for process, text in zip(self.processes, said, strict=True)]
+
+    def stop(self):
+        """End what is left of it."""
+        for process in self.processes:
+            process.kill()
+            process.wait(LONG)
+            process.stdout.close()
+
+
+def run(function, count, *arguments):
+    """Run a function in some processes, to the end."""
+    for code, said in Job(function, count, *arguments).ends():
+        assert code == 0, said
+
+
+def cases(entities):
+    """Models and tasks: every form of score, ties, known answers, lists of candidates, or just three."""
+    rng = np.random.default_rng(0)
+    triples = rng.integers(0, [entities, 3, entities], (5 * entities, 3))
+    graph = er.Graph.of(train=triples[:entities], test=triples[entities:])
+    n, r = len(graph.entities), len(graph.relations)
+    rows = numbers(n, 12)
+    rows[1], rows[5] = rows[2], np.nextafter(rows[7], np.float32(9))
+    wide, turns = numbers(r, 12, seed=1), numbers(r, 6, seed=2)
+    linear = er.models.DistMult(rows, wide)
+    tucker = er.models.TuckER(
+        rows, turns, numbers(12, 6, 12, seed=3), numbers(2, 12, seed=4), numbers(2, 12, seed=5)
+    )
+    plain = graph.task()
+    yield from ((model, plain) for model in (linear, tucker, er.models.TransE(rows.astype(float), wide)))
+    yield er.models.TransE(rows, wide, p=2), graph.task(filter=None)
+    yield er.models.RotatE(rows, turns), graph.task(sides="tail")
+    yield linear, graph.task(candidates=7)
+    yield linear, graph.task(candidates="typed", outside="add")
+    yield linear, graph.task(sides="relation", filter=None)
+
+
+def alike(got, want):
+    """Say whether two rankings have the same bits, and say they were made the same way."""
+    columns = ("better", "equal", "candidates")
+    same = all((getattr(got, name) == getattr(want, name)).all() for name in columns)
+    return same and got.protocol == want.protocol
+
+
+def rank_all(meshes):
+    # on the CPU, so many distinct queries that each process has some; they are cut in whole batches
+    for device, entities in (("cpu", 1_700), ("torch:cpu", 100)):
+        for model, task in cases(entities):
+            want = er.rank(model, task)
+            for mesh in meshes:
+                got = er.rank(model, task, mesh=mesh, device=device)
+                assert alike(got, want), (model, task, mesh, device)
+                assert got.work.scores == want.work.scores
+
+
+MESHES = {
+    1: ("queries", "candidates=1"),
+    2: ("queries=2", "candidates"),
+    4: ("queries", "candidates", "queries=2,candidates", "candidates=2,queries=2"),
+}
+
+
+@processes
+@pytest.mark.parametrize("count", MESHES)
+def test_any_mesh_has_the_bits_of_one_process(count):
+    run(rank_all, count, MESHES[count])
+
+
+def rank_with_kernels_of_triton():
+    """By Triton's interpreter, on a few queries of a few dimensions."""
+    from evenrank.engine import _device, _triton
+
+    np.seterr(all="ignore")  # the interpreter computes with NumPy
+    for tile in _triton.TILES.values():
+        tile.update(ROWS=32, COLUMNS=32, DEPTH=min(tile["DEPTH"], 16))
+    graph = er.load("nations")
+    rows, wide = numbers(len(graph.entities), 4), numbers(len(graph.relations), 4, seed=1)
+    rows[1] = rows[2]
+    plain = graph.task("valid", sides="tail")
+    typed = graph.task("valid", sides="tail", candidates="typed", outside="add")
+    for model, task in (
+        (er.models.DistMult(rows, wide), plain),
+        (er.models.TransE(rows, wide, p=1), plain),
+        (er.models.TransE(rows, wide, p=2), plain),
+        (er.models.DistMult(rows, wide), typed),
+    ):
+        want = er.rank(model, task)
+        with mock.patch.object(er.engine, "_where", return_value=_device.Device("cpu")):
+            got = er.rank(model, task, mesh="candidates")
+        assert got.work.kernels.startswith("triton")
+        assert alike(got, want), model
+
+
+@processes
+def test_kernels_of_devices_count_blocks(monkeypatch):
+    if find_spec("triton") is None:
+        pytest.skip("triton is not installed")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    run(rank_with_kernels_of_triton, 2)
+
+
+@processes
+@pytest.mark.parametrize("form", FORMS)
+def test_devices_score_targets_by_definition(form):
+    from evenrank.engine._device import Device
+    from evenrank.engine._torch import goals_on_device
+
+    table, rng = numbers(50, 6), np.random.default_rng(1)
+    model = er.Factored(form, table, lambda queries: table[queries[:, 0]] * 0.7)
+    task = er.Task.of(rng.integers(0, 50, (900, 1)), rng.integers(0, 50, 900), size=50)
+    with Runner(1 << 24, 1, kernels(), total=0, show=False) as runner:
+        want = goals(model, task.parts[0], runner)
+    got = goals_on_device(model, task.parts[0], Device("torch:cpu"))
+    assert got.tolist() == want.tolist()
+
+
+def rank_on_gpus(backend, meshes):
+    import torch
+    from torch import distributed
+
+    from evenrank.engine._device import Device
+
+    torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
+    distributed.init_process_group(backend)
+    for model, task in cases(700):
+        want = er.rank(model, task)
+        for mesh in meshes:
+            for room in (True, False):  # without, blocks of a table on the host go to the devices
+                with mock.patch.object(Device, "has_room", lambda *_, room=room: room):
+                    got = er.rank(model, task, mesh=mesh, device="cuda")
+                assert alike(got, want), (model, task, mesh, room)
+    distributed.destroy_process_group()
+
+
+@processes
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_gpus_have_the_bits_of_one_process(backend):
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    # one process to a GPU talks by NCCL; by gloo, several may share one
+    count = torch.cuda.device_count() if backend == "nccl" else 2
+    run(rank_on_gpus, count, backend, ("queries", "candidates"))
+
+
+def rank_fb15k237():
+    graph = er.load(shared.path("datasets/fb15k237"))
+    rows, wide = numbers(len(graph.entities), 32), numbers(len(graph.relations), 32, seed=1)
+    model, task = er.models.ComplEx(rows, wide), graph.task()
+    got = er.rank(model, task, mesh="candidates")
+    assert len(got) == 40_932
+    if os.environ["RANK"] == "0":
+        assert alike(got, er.rank(model, task))
+
+
+@processes
+@shared.needed
+def test_fb15k237_by_blocks_of_candidates():
+    run(rank_fb15k237, 4)
+
+
+# What processes refuse, and how they end ------------------------------------------------------------
+
+TASK = er.Task.of(np.arange(40)[:, None] % 8, np.arange(40) % 9, size=9)
+TABLE = numbers(9, 3)
+FACTORED = er.Factored("dot", TABLE, lambda queries: TABLE[queries[:, 0]])
+
+
+def scorer(queries, candidates):
+    return FACTORED.score(queries, candidates)
+
+
+def refused(*parts, **options):
+    """Rank, and expect one line that says all of this."""
+    options = {"scorer": FACTORED, "task": TASK, **options}
+    with pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)):
+        er.rank(**options)
+
+
+def rank_badly():
+    from torch import distributed
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+    for text in ("rows", "queries=x", "queries=", "queries,queries", ""):
+        refused("this describes no mesh", f"got '{text}'", "allowed: 'queries'", mesh=text)
+    refused("this is no mesh", "got int", "a DeviceMesh of torch", mesh=4)
+    for text in ("queries=3", "candidates=2,queries=2", "queries,candidates", "queries=0"):
+        refused("a place for each process", f"'{text}' and 2 processes", mesh=text)
+    for names in (None, ("data", "candidates")):
+        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=names)
+        refused("what processes share out", "allowed: queries and candidates", mesh=mesh)
+    alone = DeviceMesh("cpu", [0], mesh_dim_names=("queries",))
+    if distributed.get_rank():
+        refused("not in the mesh", "got process 1", mesh=alone)
+    else:
+        assert alike(er.rank(FACTORED, TASK, mesh=alone), er.rank(FACTORED, TASK))
+    apart = "only where scores have a definition"
+    refused(apart, "got scores: as given", "mesh='queries'", scorer=scorer, mesh="candidates")
+    refused(apart, "got scores: float32", exact=False, mesh="candidates")
+    refused("one process ranks into a folder", mesh="queries", into="nowhere")
+    table = TABLE.copy()
+    table[6] = np.nan  # a target, too, so that both processes hear of it
+    lost = er.Factored("dot", table, FACTORED.queries)
+    refused("a score is not a number", "NaN for query", "candidate 6", scorer=lost, mesh="candidates")
+    own = er.Factored("dot", TABLE + distributed.get_rank(), FACTORED.queries)
+    refused("the same model and task", "in process [01]", scorer=own, mesh="queries")
+    # and what is refused leaves everything in order
+    assert alike(er.rank(scorer, TASK, mesh="queries"), er.rank(scorer, TASK))
+    assert er.rank(FACTORED, TASK, mesh="queries", exact=False).protocol["scores"] == "float32"
+
+
+@processes
+def test_refusals():
+    run(rank_badly, 2)
+
+
+@processes
+def test_one_process_alone_has_no_mesh():
+    refused("processes that know of each other", "start them with torchrun", mesh="queries")
+
+
+def test_a_mesh_needs_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    refused("this needs torch", "evenrank\\[torch\\]", mesh="queries")
+
+
+def rank_and_fail(how):
+    """Rank with a scorer that fails, dies or hangs in the second process."""
+    from torch import distributed
+
+    def score(queries, candidates):
+        if distributed.get_rank() == 1:
+            if how == "fail":
+                raise RuntimeError("the model broke\nin two lines")
+            if how == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(2 * LONG)
+        return scorer(queries, candidates)
+
+    distributed.init_process_group("gloo", timeout=timedelta(seconds=LONG if how == "die" else 5))
+    er.rank(score, TASK, mesh="queries")
+
+
+@processes
+def test_what_fails_in_one_process_ends_all():
+    (_, first), (_, second) = Job(rank_and_fail, 2, "fail").ends()
+    assert "process 1 has failed, and all stop; got RuntimeError: the model broke" in first
+    assert "RuntimeError: the model broke" in second
+
+
+@processes
+@pytest.mark.parametrize("how", ["die", "hang"])
+def test_a_process_that_is_gone_ends_all(how):
+    job = Job(rank_and_fail, 2, how)
+    try:
+        said, _ = job.processes[0].communicate(timeout=LONG)
+    finally:
+        job.stop()
+    assert job.processes[0].returncode == 1
+    last = said.strip().splitlines()[-1]
+    assert "EvenrankError: a process that ranks with this one is gone, or does not answer" in last
+    assert "start all of them again" in last
+
+
+# The command ----------------------------------------------------------------------------------------
+
+
+def torchrun(count, *arguments):
+    """Run the command as people do."""
+    return subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                f"--nproc-per-node={count}",
+            ),
+            *("-m", "evenrank.cli", "rank", *map(str, arguments), "--data", "nations"),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(er.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+
+
+@processes
+def test_the_first_process_speaks_and_writes(tmp_path):
+    out = tmp_path / "ranks.parquet"
+    done = torchrun(2, MODEL, "--mesh", "candidates", "-o", out, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('"mrr"') == 1
+    assert done.stderr.count("comparisons took float64") == 1
+    alone = er.rank(er.models.load(MODEL), er.load("nations").task())
+    alone.save(tmp_path / "alone.parquet")
+    assert out.read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+
+
+@processes
+def test_the_command_refuses_in_one_line():
+    done = torchrun(1, MODEL, "--mesh", "rows")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "evenrank: this describes no mesh; got 'rows'" in done.stderr

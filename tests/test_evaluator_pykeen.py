@@ -1,0 +1,168 @@
+"""evenrank inside PyKEEN: its pipelines, early stoppers and searches, the same numbers key by key."""
+
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import evenrank as er
+from keen import DATA, GRAPH, made, refused, results, torch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from pykeen.evaluation import RankBasedEvaluator, evaluator_resolver
+    from pykeen.pipeline import pipeline
+    from pykeen.stoppers import EarlyStopper
+
+from evenrank.integrations import load
+from evenrank.integrations.pykeen import EvenRankEvaluator, scorer
+
+pytestmark = pytest.mark.filterwarnings("ignore:::(pykeen|torch|class_resolver|docdata|more_click)")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Train a little, by both evaluators."""
+    return {
+        evaluator: pipeline(
+            dataset=DATA[True],
+            model="RotatE",
+            model_kwargs={"embedding_dim": 16},
+            evaluator=evaluator,
+            stopper="early",
+            stopper_kwargs={"frequency": 1, "patience": 2, "relative_delta": 0.002},
+            training_kwargs={"num_epochs": 6, "use_tqdm": False},
+            evaluation_kwargs={"use_tqdm": False},
+            random_seed=0,
+        )
+        for evaluator in (RankBasedEvaluator, EvenRankEvaluator)
+    }
+
+
+def test_what_a_pipeline_saves_is_ranked(trained, tmp_path):
+    """With its names, in whatever order the graph has them, and with the pipeline's own numbers."""
+    result = trained[EvenRankEvaluator]
+    result.save_to_directory(tmp_path)
+    order = np.random.default_rng(0).permutation(14)
+    place = np.argsort(order)
+    shuffled = er.Graph.of(
+        {s: np.stack([place[t[:, 0]], t[:, 1], place[t[:, 2]]], 1) for s, t in GRAPH.splits.items()},
+        entities=[GRAPH.entities[i] for i in order],
+        relations=list(GRAPH.relations),
+    )
+    assert shuffled.hash == GRAPH.hash
+    theirs = result.metric_results.get_metric("mrr")
+    for one in (GRAPH, shuffled):
+        model = load(tmp_path, one)
+        assert (model.name, model.notes) == ("RotatE", ())
+        ranks = er.rank(model, one.task("test"), progress=False)
+        assert ranks.evaluate("mrr", ties="realistic")["mrr"] == pytest.approx(theirs, rel=1e-6)
+
+
+def test_a_pipeline_has_the_same_results(trained):
+    """All keys: sides, rules for ties, metrics; and the early stopper stops at the same epoch."""
+    theirs, ours = (trained[kind] for kind in (RankBasedEvaluator, EvenRankEvaluator))
+    expected, found = (one.metric_results.to_flat_dict() for one in (theirs, ours))
+    assert list(found) == list(expected)
+    assert len(found) == 225
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6), key
+    assert isinstance(ours.stopper, EarlyStopper)
+    assert len(ours.stopper.results) > 2
+    assert ours.stopper.results == pytest.approx(theirs.stopper.results, rel=1e-6)
+    assert ours.stopper.best_epoch == theirs.stopper.best_epoch
+    assert ours.configuration["evaluator"] == "EvenRankEvaluator"
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"targets": ["tail"]},
+        {"restrict_entities_to": set(range(2, 14)), "pre_filtered_triples": False},
+        {"restrict_relations_to": set(range(20)), "pre_filtered_triples": False},
+    ],
+    ids=["all", "tails", "entities", "relations"],
+)
+def test_options_mean_the_same(options, inverse):
+    model = made("ComplEx", inverse)
+    if "restrict_entities_to" in options:  # which PyKEEN wants as a list in the end
+        options = {**options, "restrict_entities_to": sorted(options["restrict_entities_to"])}
+    expected, found = (
+        results(kind(), model, **options) for kind in (RankBasedEvaluator, EvenRankEvaluator)
+    )
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6, nan_ok=True), key
+
+
+def test_ties_are_told_apart():
+    """A model in which everything ties: each rule gives PyKEEN's value."""
+    model = made("DistMult")
+    with torch.no_grad():
+        model.entity_representations[0]._embeddings.weight.fill_(1.0)
+    expected, found = (results(kind(), model) for kind in (RankBasedEvaluator, EvenRankEvaluator))
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    key = "both.{}.arithmetic_mean_rank"
+    assert found[key.format("optimistic")] == 1 < found[key.format("realistic")]
+
+
+def test_the_ranks_are_kept():
+    """What PyKEEN has no word for can be asked of the ranks."""
+    evaluator = EvenRankEvaluator()
+    found = results(evaluator, made("TransE"))
+    ranks = evaluator.ranked
+    assert ranks.evaluate("index(mrr)", ties="realistic")["index(mrr)"] == pytest.approx(
+        found["both.realistic.adjusted_inverse_harmonic_mean_rank"], rel=1e-6
+    )
+    assert len(ranks.by("relation")) == len(np.unique(GRAPH.splits["test"][:, 1]))
+    assert (ranks.protocol["filter"], ranks.protocol["model"]) == ("given", "TransE")
+
+
+def test_raw_ranking_works():
+    """PyKEEN's evaluator refuses it."""
+    model = made("TransE")
+    with pytest.raises(ValueError, match="needs the true scores"):
+        results(RankBasedEvaluator(filtered=False), model)
+    found = results(EvenRankEvaluator(filtered=False), model)
+    raw = er.rank(scorer(model), GRAPH.task("test", filter=None), progress=False)
+    expected = raw.evaluate("mrr", ties="realistic")["mrr"]
+    assert found["both.realistic.inverse_harmonic_mean_rank"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_diverged_model_is_refused():
+    """PyKEEN would call it perfect: its MRR is 2 when every score is NaN."""
+    model = made("TransE")
+    with torch.no_grad():
+        model.entity_representations[0]._embeddings.weight.fill_(float("nan"))
+    theirs = results(RankBasedEvaluator(metrics=["mrr"], add_defaults=False), model)
+    assert theirs["both.realistic.inverse_harmonic_mean_rank"] == 2
+    assert "NaN" in refused(results, EvenRankEvaluator(), model)
+
+
+def test_inductive_modes_are_left_to_pykeen():
+    """Each has entities of its own; a model without any is refused by PyKEEN itself."""
+    with pytest.raises(ValueError, match="TransE does not support inductive mode: validation"):
+        results(EvenRankEvaluator(mode="validation"), made("TransE"))
+
+
+def test_options_of_both():
+    evaluator = EvenRankEvaluator(
+        metrics=["mrr"], add_defaults=False, memory="2MB", threads=1, exact=False
+    )
+    assert len(results(evaluator, made("TransE"))) == 9
+    assert evaluator.ranked.protocol["scores"] == "float32"
+
+
+def test_searches_find_it_by_its_name():
+    """They write down the names of what they tried, and look these up to do it again."""
+    assert evaluator_resolver.lookup(EvenRankEvaluator.get_normalized_name()) is EvenRankEvaluator
+
+
+def test_the_example_runs(capsys):
+    example = Path(__file__).parents[1] / "examples" / "pykeen_pipeline.py"
+    runpy.run_path(str(example))["main"](5)
+    assert "PyKEEN's key: mrr 0." in capsys.readouterr().out

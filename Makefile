@@ -37,14 +37,13 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/report.py
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
+PEERS := case_study checkpoints device distributed evaluator_pykeen import integrations_pykeen lightning peers \
+	protocols sklearn topk torchmetrics trackers trec
 peers: .venv/.peers
-	$(BIN)/python -m pytest -q $(SPREAD) tests/test_peers.py tests/test_device.py tests/test_distributed.py tests/test_case_study.py tests/test_checkpoints.py \
-		tests/test_import.py tests/test_topk.py tests/test_trec.py tests/test_trackers.py tests/test_torchmetrics.py \
-		tests/test_lightning.py tests/test_sklearn.py tests/test_protocols.py \
-		tests/test_integrations_pykeen.py tests/test_evaluator_pykeen.py
+	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS:%=tests/test_%.py)
 
 # tests of what a wheel could lack (kernels, data, pages, commands), against the built one, away from the sources
-WHEEL := architecture atlas cli data explorer models published ranks registry report task
+WHEEL := architecture atlas cli data models ranks registry
 wheel: .venv/.dev
 	rm -rf dist .venv/wheel
 	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
@@ -54,6 +53,8 @@ wheel: .venv/.dev
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
 	cd .venv/wheel && bin/python -m pytest -q $(SPREAD) -c ../../pyproject.toml --rootdir ../.. \
 		$(WHEEL:%=../../tests/test_%.py)
+	cd .venv/wheel && bin/evenrank explore -o explorer.html
+	cd .venv/wheel && bin/evenrank report ../../examples/case_study/ranks/nations-*.parquet -o report.html
 
 # the shipped candidate counts, from the files of the data sets
 atlas: .venv/.run

@@ -3,7 +3,10 @@
 import json
 import os
 import socket
+import time
 from multiprocessing import get_context
+
+LONG = 120  # seconds after which a job hangs, however busy the machine
 
 
 def together(job, count, folder):
@@ -14,7 +17,13 @@ def together(job, count, folder):
     get_context("forkserver").set_forkserver_preload(["lightning.pytorch", "torchmetrics"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    start_processes(_one, (job, count, folder, port), count, start_method="forkserver")
+    job = start_processes(_one, (job, count, folder, port), count, join=False, start_method="forkserver")
+    end = time.monotonic() + LONG
+    while not job.join(max(0, end - time.monotonic())):  # which raises what one of them raises
+        if time.monotonic() > end:
+            for process in job.processes:
+                process.kill()
+            raise TimeoutError(f"the processes have not ended within {LONG} seconds")
     return [json.loads((folder / f"{i}.json").read_text()) for i in range(count)]
 
 
@@ -27,6 +36,7 @@ def _one(rank, job, count, folder, port):
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }

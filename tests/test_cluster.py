@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import dask
@@ -152,6 +153,21 @@ def test_schedulers_that_do_not_answer_are_named():
         connect("nonsense://x"),
     ):
         pass
+
+
+def test_a_web_server_is_no_scheduler():
+    """As when the port is that of the dashboard."""
+    refuse = {"handle": lambda self: self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")}
+    web = type("Web", (BaseHTTPRequestHandler,), refuse)
+    with ThreadingHTTPServer(("127.0.0.1", 0), web) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        with (
+            pytest.raises(InputError, match=rf"answers; got {address} \(something else does\)"),
+            connect(address, patience=5),
+        ):
+            pass
+        server.shutdown()
 
 
 def test_a_cluster_without_workers_is_refused(folder):

@@ -1,6 +1,7 @@
 """Ranking by the workers of a cluster: the bits of one process, whoever dies on the way."""
 
 import logging
+import os
 import random
 import signal
 import subprocess
@@ -23,6 +24,7 @@ distributed = pytest.importorskip("distributed")
 ENGINE = import_module("evenrank.engine")
 MODELS = Path(er.__file__).parent / "data" / "models"
 PATIENCE = 120  # seconds after which what should have ended has hung
+KILLS = int(os.environ.get("EVENRANK_KILLS", "5"))  # 20 for a storm
 
 
 @pytest.fixture(autouse=True)
@@ -79,8 +81,7 @@ def refuses(*parts, kind=er.InputError):
     return pytest.raises(kind, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("name", ["complex", "tucker", "rotate"])
+@pytest.mark.parametrize(("name", "mapped"), [("complex", False), ("tucker", True), ("rotate", True)])
 def test_the_bits_of_one_process(client, kinships, name, mapped, tmp_path):
     model = er.models.load(MODELS / f"kinships-{name}.safetensors", mapped=mapped)
     ranks = er.cluster.rank(model, kinships, client, into=tmp_path / "run", progress=False)
@@ -111,7 +112,7 @@ def test_one_process_goes_on_where_a_cluster_was_and_back(client, kinships, tmp_
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole(model, kinships, tmp_path)
 
 
-def test_twenty_workers_killed_at_random(kinships, tmp_path):
+def test_workers_killed_at_random(kinships, tmp_path):
     """Some alone, some all at once, with the model that only they have; at work, or being started."""
     chance, keep, killed = random.Random(3), Run.keep, []
 
@@ -124,7 +125,7 @@ def test_twenty_workers_killed_at_random(kinships, tmp_path):
 
     def keep_and_kill(run, i, ranks):
         keep(run, i, ranks)
-        if len(killed) < 20 and chance.random() < 0.5:
+        if len(killed) < KILLS and chance.random() < 0.5:
             for at in chance.choice([[0], [1], [2], [3], range(4)]):
                 time.sleep(chance.uniform(0, 0.02))
                 end(processes[at])
@@ -139,7 +140,7 @@ def test_twenty_workers_killed_at_random(kinships, tmp_path):
         finally:
             for process in processes:
                 end(process)
-    assert len(killed) >= 20
+    assert len(killed) >= KILLS
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole(slow(0), kinships, tmp_path)
 
 
@@ -170,7 +171,7 @@ CLIENT = dedent("""
 def test_whole_runs_killed_at_random(local, client, kinships, tmp_path):
     chance, folder, kept = random.Random(5), tmp_path / "run", {}
     command = [sys.executable, "-c", CLIENT, local.scheduler_address, str(folder)]
-    for _ in range(5):
+    for _ in range(KILLS // 2):
         process = subprocess.Popen(command)
         try:
             wanted, patience = len(kept) + chance.randrange(1, 9), time.monotonic() + PATIENCE

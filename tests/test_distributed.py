@@ -8,6 +8,8 @@ import sys
 import time
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache, partial
+from hashlib import sha256
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -21,16 +23,17 @@ from hypothesis import strategies as st
 import evenrank as er
 import shared
 import strategies
+from evenrank.cli import app
 from evenrank.engine._bounds import FORMS
 from evenrank.engine._count import count_factored, goals
 from evenrank.engine._native import kernels
-from evenrank.engine._run import Runner
+from evenrank.engine._run import LAUNCHED, Runner
+from processes import LONG, together
 
-processes = pytest.mark.skipif(
+needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is not installed (make peers installs it)"
 )
 MODEL = Path(er.__file__).parent / "data/models/nations-complex.safetensors"
-LONG = 120  # seconds after which a job hangs, however busy the machine
 
 
 def numbers(*shape, seed=0):
@@ -126,12 +129,6 @@ class Job:
             process.stdout.close()
 
 
-def run(function, count, *arguments):
-    """Run a function in some processes, to the end."""
-    for code, said in Job(function, count, *arguments).ends():
-        assert code == 0, said
-
-
 def cases(entities):
     """Models and tasks: every form of score, ties, known answers, lists of candidates, or just three."""
     rng = np.random.default_rng(0)
@@ -161,28 +158,44 @@ def alike(got, want):
     return same and got.protocol == want.protocol
 
 
+def bits(ranks):
+    """Say in a few words what a ranking came to, to the last bit, and how it was made."""
+    columns = (ranks.better, ranks.equal, ranks.candidates)
+    hashes = [sha256(column.tobytes()).hexdigest() for column in columns]
+    return [*hashes, str(ranks.protocol), ranks.work.scores]
+
+
+@cache
+def alone(entities):
+    return [bits(er.rank(model, task)) for model, task in cases(entities)]
+
+
+# on the CPU, so many distinct queries that each process has some; they are cut in whole batches
+PLACES = {"cpu": 1_700, "torch:cpu": 100}
+
+
 def rank_all(meshes):
-    # on the CPU, so many distinct queries that each process has some; they are cut in whole batches
-    for device, entities in (("cpu", 1_700), ("torch:cpu", 100)):
-        for model, task in cases(entities):
-            want = er.rank(model, task)
-            for mesh in meshes:
-                got = er.rank(model, task, mesh=mesh, device=device)
-                assert alike(got, want), (model, task, mesh, device)
-                assert got.work.scores == want.work.scores
+    return [
+        (device, mesh, [bits(er.rank(*case, mesh=mesh, device=device)) for case in cases(entities)])
+        for device, entities in PLACES.items()
+        for mesh in meshes
+    ]
 
 
 MESHES = {
     1: ("queries", "candidates=1"),
     2: ("queries=2", "candidates"),
+    3: ("candidates",),
     4: ("queries", "candidates", "queries=2,candidates", "candidates=2,queries=2"),
 }
 
 
-@processes
+@needs_torch
 @pytest.mark.parametrize("count", MESHES)
-def test_any_mesh_has_the_bits_of_one_process(count):
-    run(rank_all, count, MESHES[count])
+def test_any_mesh_has_the_bits_of_one_process(count, tmp_path):
+    for process in together(partial(rank_all, MESHES[count]), count, tmp_path):
+        for device, mesh, got in process:
+            assert got == alone(PLACES[device]), (device, mesh)
 
 
 def rank_with_kernels_of_triton():
@@ -195,8 +208,9 @@ def rank_with_kernels_of_triton():
     graph = er.load("nations")
     rows, wide = numbers(len(graph.entities), 4), numbers(len(graph.relations), 4, seed=1)
     rows[1] = rows[2]
-    plain = graph.task("valid", sides="tail")
-    typed = graph.task("valid", sides="tail", candidates="typed", outside="add")
+    few = er.Graph.of(train=graph.splits["train"], test=graph.splits["valid"][:40])
+    plain = few.task(sides="tail")
+    typed = few.task(sides="tail", candidates="typed", outside="add")
     for model, task in (
         (er.models.DistMult(rows, wide), plain),
         (er.models.TransE(rows, wide, p=1), plain),
@@ -210,15 +224,16 @@ def rank_with_kernels_of_triton():
         assert alike(got, want), model
 
 
-@processes
+@needs_torch
 def test_kernels_of_devices_count_blocks(monkeypatch):
     if find_spec("triton") is None:
         pytest.skip("triton is not installed")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    run(rank_with_kernels_of_triton, 2)
+    for code, said in Job(rank_with_kernels_of_triton, 2).ends():
+        assert code == 0, said
 
 
-@processes
+@needs_torch
 @pytest.mark.parametrize("form", FORMS)
 def test_devices_score_targets_by_definition(form):
     from evenrank.engine._device import Device
@@ -251,16 +266,16 @@ def rank_on_gpus(backend, meshes):
     distributed.destroy_process_group()
 
 
-@processes
+@needs_torch
 @pytest.mark.parametrize("backend", ["nccl", "gloo"])
-def test_gpus_have_the_bits_of_one_process(backend):
+def test_gpus_have_the_bits_of_one_process(backend, tmp_path):
     import torch
 
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU")
     # one process to a GPU talks by NCCL; by gloo, several may share one
     count = torch.cuda.device_count() if backend == "nccl" else 2
-    run(rank_on_gpus, count, backend, ("queries", "candidates"))
+    together(partial(rank_on_gpus, backend, ("queries", "candidates")), count, tmp_path)
 
 
 def rank_fb15k237():
@@ -273,10 +288,10 @@ def rank_fb15k237():
         assert alike(got, er.rank(model, task))
 
 
-@processes
+@needs_torch
 @shared.needed
-def test_fb15k237_by_blocks_of_candidates():
-    run(rank_fb15k237, 4)
+def test_fb15k237_by_blocks_of_candidates(tmp_path):
+    together(rank_fb15k237, 4, tmp_path)
 
 
 # What processes refuse, and how they end ------------------------------------------------------------
@@ -324,17 +339,26 @@ def rank_badly():
     refused("a score is not a number", "NaN for query", "candidate 6", scorer=lost, mesh="candidates")
     own = er.Factored("dot", TABLE + distributed.get_rank(), FACTORED.queries)
     refused("the same model and task", "in process [01]", scorer=own, mesh="queries")
+    drawn = er.task.sample(TASK, 2, seed=distributed.get_rank())
+    refused("the same model and task", "draw nothing without a seed", task=drawn, mesh="queries")
+    small = er.Factored("dot", TABLE[: 9 - distributed.get_rank()], FACTORED.queries)
+    with pytest.raises(er.EvenrankError, match="8 in the model, 9 in the task"):  # in both, by both
+        er.rank(small, TASK, mesh="queries")
+    empty = er.Task.of([[0], [1]], [6, 6], size=9, candidates=[[], []], outside="add")
+    refused("a score is not a number", "candidate 6", scorer=lost, task=empty, mesh="candidates")
+    with pytest.raises(er.EvenrankError, match="NaN for query"):  # of a target with no candidates
+        er.rank(lost, empty, mesh="queries")
     # and what is refused leaves everything in order
     assert alike(er.rank(scorer, TASK, mesh="queries"), er.rank(scorer, TASK))
     assert er.rank(FACTORED, TASK, mesh="queries", exact=False).protocol["scores"] == "float32"
 
 
-@processes
-def test_refusals():
-    run(rank_badly, 2)
+@needs_torch
+def test_refusals(tmp_path):
+    together(rank_badly, 2, tmp_path)
 
 
-@processes
+@needs_torch
 def test_one_process_alone_has_no_mesh():
     refused("processes that know of each other", "start them with torchrun", mesh="queries")
 
@@ -361,14 +385,14 @@ def rank_and_fail(how):
     er.rank(score, TASK, mesh="queries")
 
 
-@processes
+@needs_torch
 def test_what_fails_in_one_process_ends_all():
     (_, first), (_, second) = Job(rank_and_fail, 2, "fail").ends()
     assert "process 1 has failed, and all stop; got RuntimeError: the model broke" in first
     assert "RuntimeError: the model broke" in second
 
 
-@processes
+@needs_torch
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_a_process_that_is_gone_ends_all(how):
     job = Job(rank_and_fail, 2, how)
@@ -405,7 +429,7 @@ def torchrun(count, *arguments):
     )
 
 
-@processes
+@needs_torch
 def test_the_first_process_speaks_and_writes(tmp_path):
     out = tmp_path / "ranks.parquet"
     done = torchrun(2, MODEL, "--mesh", "candidates", "-o", out, "--json")
@@ -417,9 +441,16 @@ def test_the_first_process_speaks_and_writes(tmp_path):
     assert out.read_bytes() == (tmp_path / "alone.parquet").read_bytes()
 
 
-@processes
+@needs_torch
 def test_the_command_refuses_in_one_line():
     done = torchrun(1, MODEL, "--mesh", "rows")
     assert done.returncode == 1
     assert done.stdout == ""
     assert "evenrank: this describes no mesh; got 'rows'" in done.stderr
+
+
+def test_torchrun_does_not_rank_into_a_folder(monkeypatch):
+    for name in LAUNCHED:
+        monkeypatch.setenv(name, "0")
+    with pytest.raises(er.InputError, match="one process ranks into a folder; got --into, and torchrun"):
+        app(["rank", str(MODEL), "--data", "nations", "--into", "nowhere"], standalone_mode=False)

@@ -18,16 +18,19 @@ import pytest
 from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import evenrank as er
 import strategies
 from evenrank import runs
+from evenrank.cli import app
 from evenrank.engine._count import batch
 from evenrank.task import Blocks
 
 ENGINE = import_module("evenrank.engine")
 MODELS = Path(er.__file__).parent / "data" / "models"
 PATIENCE = 120  # seconds after which a process that should have ended has hung
+KILLS = int(os.environ.get("EVENRANK_KILLS", "5"))  # 20 for a storm
 
 
 def small(queries=24):
@@ -198,14 +201,39 @@ def test_a_block_in_the_place_of_another_is_ranked_again(kinships, model, whole,
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
+def test_ranks_of_another_model_in_the_place_of_the_result_are_not_taken(
+    kinships, model, whole, tmp_path
+):
+    er.rank(model, kinships, into=tmp_path, progress=False)
+    other = er.rank(changed(model, entity=slice(None), by=1), kinships, progress=False)
+    other.save(tmp_path / "ranks.parquet")  # a fine file, with the same words of protocol
+    assert (tmp_path / "ranks.parquet").read_bytes() != whole
+    ranks = er.rank(model, kinships, into=tmp_path, progress=False)
+    assert ranks.work.scores == kinships.scores
+    assert (tmp_path / "ranks.parquet").read_bytes() == whole
+
+
+def test_files_of_others_in_the_folder_of_a_run_stay(kinships, model, whole, tmp_path):
+    interrupted(model, kinships, tmp_path, after=2)
+    mine = [tmp_path / "notes.txt", tmp_path / ".movie.part", tmp_path / "parts" / "notes.txt"]
+    for path in mine:
+        path.write_text("mine")
+    for _ in range(2):
+        er.rank(model, kinships, into=tmp_path, progress=False)
+        assert [path.read_text() for path in mine] == ["mine"] * 3
+        assert [path.name for path in (tmp_path / "parts").iterdir()] == ["notes.txt"]
+    assert (tmp_path / "ranks.parquet").read_bytes() == whole
+
+
 # What does not go on ------------------------------------------------------------------------------
 
 
-def changed(model, **arrays):
-    """Give the model with one number of an array changed, in the row named."""
+def changed(model, by=None, **arrays):
+    """Give the model with a number of the rows named changed: by so much, or in its last bit."""
     copies = {name: getattr(model, name).copy() for name in arrays}
     for name, row in arrays.items():
-        copies[name][row, 0] = np.nextafter(copies[name][row, 0], np.float32(9))
+        old = copies[name][row, 0]
+        copies[name][row, 0] = np.nextafter(old, np.float32(9)) if by is None else old + by
     return replace(model, **copies)
 
 
@@ -235,11 +263,27 @@ def test_another_function_is_refused(tmp_path):
         er.rank(by_hash_of, task, into=tmp_path, progress=False)
 
 
+def test_another_model_that_does_not_factor_is_refused(tmp_path):
+    task = er.load("kinships").task("test", sides="relation")
+    model = er.models.load(MODELS / "kinships-rotate.safetensors")
+    assert model.factored("relation") is None
+    er.rank(model, task, into=tmp_path, progress=False)
+    for row in range(0, 104, 13):  # most are not among the queries whose scores are compared
+        with refuses("holds another run; got model hash"):
+            er.rank(changed(model, entity=row), task, into=tmp_path, progress=False)
+    assert er.rank(model, task, into=tmp_path, progress=False).work.scores == 0
+
+
 def test_another_task_is_refused(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     graph = er.load("kinships")
-    with refuses("split test there, valid here", "task hash"):
+    # of the model nothing can be said: its hash is that for the queries of the task
+    with refuses(
+        "split test there, valid here; task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"
+    ):
         er.rank(model, graph.task("valid"), into=tmp_path, progress=False)
+    with refuses("protocol \\(none\\) there, rotate here"):
+        er.rank(model, graph.task("test", protocol="rotate"), into=tmp_path, progress=False)
     with refuses("filter train, valid, test there, none here"):
         er.rank(model, graph.task("test", filter=None), into=tmp_path, progress=False)
     part = kinships.parts[0]
@@ -285,10 +329,45 @@ def test_folders_of_others_are_left_alone(kinships, model, tmp_path):
         er.rank(model, kinships, into=tmp_path, progress=False)
     with refuses("cannot write into .*notes.txt; got File exists; choose another folder"):
         er.rank(model, kinships, into=tmp_path / "notes.txt", progress=False)
-    for text in ("{", "[]", "{}", '{"queries": "x", "protocol": {}}', '{"queries": 0, "protocol": {}}'):
-        (tmp_path / "manifest.json").write_text(text)
-        with refuses("manifest.json is not a manifest of evenrank; choose another folder"):
-            er.rank(model, kinships, into=tmp_path, progress=False)
+
+
+def test_a_folder_of_others_is_not_written_to(kinships, model, tmp_path):
+    (tmp_path / "films").mkdir()
+    mine = [tmp_path / ".lock", tmp_path / ".movie.part", tmp_path / "films" / ".movie.part"]
+    for path in mine:
+        path.write_text("mine")
+    with refuses("a folder of their own", "has .movie.part in it"):
+        er.rank(model, kinships, into=tmp_path, progress=False)
+    assert [path.read_text() for path in mine] == ["mine"] * 3
+
+
+@pytest.mark.parametrize("queries", ["1.5", "true", '"x"', "0"])
+def test_damaged_numbers_in_a_manifest(kinships, model, queries, tmp_path):
+    check_damaged(f'{{"queries": {queries}, "protocol": {{}}}}', kinships, model, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"queries": 1, "protocol": 2}', "[" * 100_000, None])
+def test_damaged_manifests(kinships, model, text, tmp_path):
+    check_damaged(text, kinships, model, tmp_path)
+
+
+def check_damaged(text, task, model, folder):
+    if text is None:
+        (folder / "manifest.json").mkdir()
+    else:
+        (folder / "manifest.json").write_text(text)
+    with refuses("manifest.json is not a manifest of evenrank; choose another folder"):
+        er.rank(model, task, into=folder, progress=False)
+
+
+def test_parts_that_cannot_be_written(kinships, model, whole, tmp_path):
+    interrupted(model, kinships, tmp_path, after=0)
+    (tmp_path / "parts").write_text("")
+    with refuses("cannot write .*00000.parquet; got File exists; choose another place"):
+        er.rank(model, kinships, into=tmp_path, progress=False)
+    (tmp_path / "parts").unlink()
+    er.rank(model, kinships, into=tmp_path, progress=False)
+    assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
 def test_the_hash_of_contents_tells_all_kinds_apart():
@@ -329,7 +408,7 @@ RANK = """
     def rank(folder):
         task = er.load("kinships").task("test")
         model = er.models.load(Path(er.__file__).parent / "data/models/kinships-complex.safetensors")
-        er.rank(model, task, into=folder, progress=False)
+        er.rank(model, task, into=folder, progress=False, threads=1)
 """
 
 
@@ -389,8 +468,31 @@ def ended(command):
 
 
 def test_killed_at_any_step(tmp_path, whole):
-    assert int(ended(python(AT_EVERY_STEP, tmp_path, 500))) > 20  # steps there were
+    assert int(ended(python(AT_EVERY_STEP, tmp_path, 900))) > 20  # steps there were
     assert (tmp_path / "run-1" / "ranks.parquet").read_bytes() == whole
+
+
+# a limit on the size of files fails in the middle of writing, as a full disk does
+FULL = script("""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))
+    try:
+        rank(sys.argv[1])
+    except er.InputError as error:
+        print(error)
+""")
+
+
+def test_a_full_disk(tmp_path, kinships, model, whole):
+    folder = tmp_path / "run"
+    said = ended(python(FULL, folder, 24))
+    assert (
+        said == f"cannot write {folder}/parts/00000.parquet; got File too large; choose another place\n"
+    )
+    assert names(folder) == ["manifest.json", "parts"]
+    er.rank(model, kinships, into=folder, progress=False)
+    assert (folder / "ranks.parquet").read_bytes() == whole
 
 
 SLOWLY = script("""
@@ -405,9 +507,9 @@ SLOWLY = script("""
 """)
 
 
-def test_killed_twenty_times_at_random(tmp_path, whole):
+def test_killed_at_random(tmp_path, whole):
     chance, folder, kept = random.Random(1), tmp_path / "run", {}
-    for _ in range(20):
+    for _ in range(KILLS):
         process = subprocess.Popen(python(SLOWLY, folder, 8))
         try:
             wanted = len(kept) + chance.randrange(4)
@@ -422,7 +524,7 @@ def test_killed_twenty_times_at_random(tmp_path, whole):
         now = finished(folder)
         assert kept.items() <= now.items()  # what was finished has not been written again
         kept = now
-    assert len(kept) > 20
+    assert len(kept) >= KILLS
     ended(python(SLOWLY, folder, 8))
     assert (folder / "ranks.parquet").read_bytes() == whole
 
@@ -454,6 +556,24 @@ def test_the_shell_goes_on_with_a_run(kinships, model, whole, tmp_path):
     refused = shell(*arguments, "--into", tmp_path / "run", "--split", "valid")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "holds another run; got split test there, valid here" in refused.stderr
+
+
+def test_the_shell_maps_models_only_for_workers(tmp_path):
+    """A file that is written anew while it is ranked would change a mapped model, or end the process."""
+    path, graph = MODELS / "nations-transe.safetensors", er.load("nations")
+    assert er.integrations.load(path, graph).entity.flags.writeable
+    mapped = er.integrations.load(path, graph, mapped=True).entity
+    assert not mapped.flags.writeable
+    assert (mapped == er.integrations.load(path, graph).entity).all()
+    runner, seen = CliRunner(), []
+    with mock.patch("evenrank.cli._rank.read_model", lambda *_, **given: seen.append(given["mapped"])):
+        runner.invoke(app, ["rank", str(path), "--data", "nations"])
+        runner.invoke(app, ["rank", str(path), "--data", "nations", "--into", str(tmp_path / "run")])
+        with mock.patch("evenrank.cluster.connect"):
+            runner.invoke(
+                app, ["rank", str(path), "--data", "nations", "--into", str(tmp_path), "--dask", "local"]
+            )
+    assert seen == [False, False, True]
 
 
 def test_the_shell_ranks_several_models_into_a_folder_each(tmp_path):

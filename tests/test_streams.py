@@ -2,7 +2,7 @@
 
 import json
 import threading
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -206,6 +206,62 @@ def test_keys_are_labelled_as_loaded_ones(tmp_path):
         assert same(streamed.evaluate(), ranks.by(name).evaluate()), name
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        [datetime(2022, 3, 14), None, datetime(2022, 3, 14, 1, 2, 3, 4)],
+        [time(1), time(1, 2, 3, 4), None],
+        [timedelta(1), None, timedelta(2)],
+        pl.Series([datetime(2022, 3, 14)] * 3, dtype=pl.Datetime("ns", "UTC")),
+        [b"a", b"b", None],
+        [[1], [2], [1]],
+        [None, None, None],
+        [float("nan"), None, 1.5],
+        [float("nan")] * 3,
+        [True, None, False],
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_keys_of_any_type_are_those_of_loaded_ranks(tmp_path, column, rows):
+    frame = {"better": [0, 1, 2], "equal": 0, "candidates": 9, "k": column}
+    pl.DataFrame(frame).write_parquet(tmp_path / "r.parquet")
+    ranks = er.Ranks.load(tmp_path / "r.parquet")
+    streamed = in_parts(tmp_path / "r.parquet", rows, by=["k"])
+    assert same(streamed.evaluate(), ranks.by("k").evaluate())
+    streamed = in_parts(tmp_path / "r.parquet", rows, average="k")
+    assert same(streamed.evaluate(), ranks.evaluate(average="k"))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_keys_may_be_named_much_like_counts(tmp_path, ending):
+    path = tmp_path / f"r.{ending}"
+    keys = {"equality": ["a", "b"], "n_candidates": ["x", "x"]}
+    ranks = er.Ranks.of([1, 2], 9, keys=keys)
+    ranks.save(path)
+    for by in (["equality"], ["n_candidates", "equality"], ["equality", "equality"]):
+        assert same(er.stream(path, by=by).evaluate(), ranks.by(*by).evaluate())
+
+
+def test_queries_without_a_given_entity_are_one(tmp_path):
+    frame = {"head": ["", None], "relation": "r", "tail": ["a", "b"], "side": "tail"}
+    counts = {"better": [0, 3], "equal": 0, "candidates": 9}
+    pl.DataFrame(frame | counts).write_parquet(tmp_path / "a.parquet")
+    pl.DataFrame({"head": "x", "relation": "r", "tail": "a", "side": "tail"} | counts).write_parquet(
+        tmp_path / "b.parquet"
+    )
+    a, b = er.Ranks.load(tmp_path / "a.parquet"), er.Ranks.load(tmp_path / "b.parquet")
+    assert same(er.stream(tmp_path, average="query").evaluate(), (a + b).evaluate(average="query"))
+
+
+def test_rows_may_weigh_nothing_for_a_while(tmp_path, monkeypatch):
+    """In text, too, which becomes `Ranks` some rows at a time."""
+    monkeypatch.setattr(_count, "SLICE", 3)
+    ranks = example(rows=9, weight=[0, 0, 0, 1, 2, 1, 0, 0, 0])
+    for name in ("r.csv", "r.parquet"):
+        ranks.save(tmp_path / name)
+        assert er.stream(tmp_path / name).tally == ranks.tally()
+
+
 def test_protocols_are_what_all_files_share(tmp_path):
     for name, data in (("a", "x"), ("b", "y")):
         ranks = example(rows=9)
@@ -262,6 +318,12 @@ def test_urls_are_read_by_fsspec(folder, ending):
         er.stream("memory://ranks/*.x")
     with pytest.raises(InputError, match=r"no such file; got memory://ranks/none.parquet"):
         er.stream("memory://ranks/none.parquet")
+
+
+def test_damage_behind_a_url_is_named_by_it():
+    fsspec.filesystem("memory").pipe_file("/damaged/r.csv", b"")
+    with pytest.raises(InputError, match=r"cannot read memory://damaged/r.csv; got empty CSV"):
+        er.stream("memory://damaged/r.csv")
 
 
 def test_unknown_urls_are_one_line():
@@ -364,6 +426,7 @@ def test_notes_name_some_of_many_damaged_files(tmp_path):
         ({"better": [0.0, 0.5]}, "better must be whole; got 0.5 in row 1"),
         ({"better": ["0", "x"]}, "'x' is not a number, in column better; got row 1"),
         ({"weight": [1.0, -1.0]}, "weights must be finite and not negative; got -1.0"),
+        ({"weight": ["1", "x"]}, "'x' is not a number, in column weight; got row 1"),
         ({"weight": [1.0, float("nan")]}, "weights must be finite and not negative; got nan"),
     ],
 )
@@ -524,6 +587,14 @@ def test_what_cannot_be_streamed_says_so(folder, option):
     )
 
 
+def test_strata_that_are_columns_are_streamed(tmp_path):
+    for name in ("a", "b"):
+        ranks = er.Ranks.of([1, 2], 9, keys={"frequency": ["rare", "often"]})
+        ranks.save(tmp_path / f"{name}.parquet")
+    rows = table(tmp_path, "--by", "frequency")["rows"]
+    assert [row["frequency"] for row in rows] == ["often", "rare"]
+
+
 def test_progress_is_shown_on_terminals_only(folder, monkeypatch, capsys):
     er.stream(folder)
     assert capsys.readouterr().err == ""
@@ -539,5 +610,6 @@ def test_files_of_a_web_server_are_read(folder):
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/a.parquet"
-        assert er.stream(url).tally == er.stream(folder / "a.parquet").tally
+        signed = f"{url}?signature=a/{'b' * 300}"
+        assert er.stream(url).tally == er.stream(signed).tally == er.stream(folder / "a.parquet").tally
         server.shutdown()

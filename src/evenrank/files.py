@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +23,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())  # the content before the name, in case the power fails
         temporary.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}", got=error.strerror or str(error), do="choose another place"
-        ) from None
+    except Exception as error:
+        said = _said_by_system(error)
+        if said is None:
+            raise
+        raise InputError(f"cannot write {path}", got=said, do="choose another place") from None
     finally:
         if temporary.exists():
             temporary.unlink()
+
+
+def _said_by_system(error: Exception) -> str | None:
+    """Find what the system said, also where polars or safetensors tell it in errors of their own."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    found = re.search(r"([^:]*\S) \(os error \d+\)", str(error))
+    return found and found[1].strip()

@@ -8,7 +8,8 @@
 A file is written under another name and then renamed, so one that is there is finished, and a run may
 be killed at any moment: what is lost is the block it was at. A part names its run, by the hash of
 the manifest; one of another run, or one that cannot be read, counts as missing. The result is, byte for
-byte, the file that ranking in one go would have saved.
+byte, the file that ranking in one go would have saved, so it cannot name its run: the manifest names it,
+by its hash. Files of others are left alone.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from hashlib import sha256
+from hashlib import file_digest, sha256
+from itertools import chain
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,9 @@ from evenrank.task import Blocks, Lists, Task
 
 FORMAT = 1
 MOST = 64  # blocks to aim at, so that little is lost and nobody waits long for the last one
+RESULT = "ranks_hash"  # in the manifest, once there is a result
 RUN = "evenrank.run"  # the metadata key under which a part names its run
+ABANDONED = (".manifest.json.*.part", ".ranks.parquet.*.part", "parts/.*.parquet.*.part")
 STEP = 1 << 26  # bytes that are hashed at a time
 
 
@@ -45,12 +48,14 @@ class Run:
     def __init__(self, folder: Path, manifest: Mapping[str, Any], task: Task) -> None:
         """Take in what is finished."""
         self.task, self.blocks = task, Blocks(task, manifest["queries"])
-        self._protocol, self._name = manifest["protocol"], content_hash([("manifest", manifest)])
-        self._whole, self._parts = folder / "ranks.parquet", folder / "parts"
+        self._begun = {name: value for name, value in manifest.items() if name != RESULT}
+        self._protocol, self._name = manifest["protocol"], content_hash([("manifest", self._begun)])
+        self._folder, self._whole, self._parts = folder, folder / "ranks.parquet", folder / "parts"
         self._counts = {name: np.zeros(len(task), np.int64) for name in COUNTS}
         everything = range(len(self.blocks))
         self._start, self._work = time.perf_counter(), list[Work]()
-        self.missing = [] if self._take_whole() else [i for i in everything if not self._take_part(i)]
+        self._is_whole = self._take_whole(manifest.get(RESULT))
+        self.missing = [] if self._is_whole else [i for i in everything if not self._take_part(i)]
 
     @property
     def scores(self) -> int:
@@ -59,8 +64,8 @@ class Run:
 
     def keep(self, i: int, ranks: Ranks) -> None:
         """Write the ranks of a block, which is then finished."""
-        self._parts.mkdir(exist_ok=True)
         with replacing(self._part(i)) as file:
+            self._parts.mkdir(exist_ok=True)
             metadata = {METADATA: _json(self._protocol), RUN: self._block_name(i)}
             ranks.to_polars().write_parquet(file, metadata=metadata)
         self._take(i, {name: getattr(ranks, name) for name in COUNTS})
@@ -77,9 +82,14 @@ class Run:
             kernels=" and ".join(sorted({work.kernels for work in self._work})) or "no",
         )
         ranks = Ranks.counted(**self._counts, keys=self.task.keys, protocol=self._protocol, work=work)
-        if self._parts.exists():
+        if not self._is_whole:
             ranks.save(self._whole)
-            rmtree(self._parts)
+            _write(self._folder, {**self._begun, RESULT: _file_hash(self._whole)})
+        if self._parts.is_dir():
+            for i in range(len(self.blocks)):
+                self._part(i).unlink(missing_ok=True)
+            if not any(self._parts.iterdir()):
+                self._parts.rmdir()
         return ranks
 
     def _part(self, i: int) -> Path:
@@ -93,16 +103,11 @@ class Run:
         for name, column in counts.items():
             self._counts[name][rows] = column
 
-    def _take_whole(self) -> bool:
+    def _take_whole(self, known_by: str | None) -> bool:
         """Read the result, if it is there and this run's."""
-        if not self._whole.exists():
+        if known_by is None or not self._whole.is_file() or _file_hash(self._whole) != known_by:
             return False
-        try:
-            ranks = Ranks.load(self._whole)
-        except InputError:
-            return False
-        if len(ranks) != len(self.task) or ranks.protocol != self._protocol:
-            return False
+        ranks = Ranks.load(self._whole)
         self._counts = {name: getattr(ranks, name) for name in COUNTS}
         return True
 
@@ -142,15 +147,14 @@ def resumed(
         "protocol": {str(name): str(value) for name, value in protocol.items()},
     }
     with _alone(folder):
-        for abandoned in folder.rglob(".*.part"):
-            abandoned.unlink()
         manifest = _read(folder / "manifest.json")
         if manifest is None:
             queries = sum(len(part.queries) for part in task.parts)
             manifest = {**asked, "queries": whole * max(1, round(queries / whole / MOST))}
-            with replacing(folder / "manifest.json") as file:
-                file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+            _write(folder, manifest)
         _check_same(folder, manifest, asked)
+        for abandoned in chain.from_iterable(map(folder.glob, ABANDONED)):
+            abandoned.unlink()
         yield Run(folder, manifest, task)
 
 
@@ -161,6 +165,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _check_own(folder)
         lock = FileLock(folder / ".lock", timeout=0).acquire()
     except Timeout:
         raise InputError(
@@ -176,22 +181,34 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def _check_own(folder: Path) -> None:
+    """Refuse a folder in which somebody keeps other things, before anything is written there."""
+    names = {path.name for path in folder.iterdir()}
+    others = sorted(name for name in names if name != ".lock" and not name.startswith(".manifest.json."))
+    if others and "manifest.json" not in names:
+        raise InputError(
+            "ranks are written into a folder of their own",
+            got=f"{folder}, which has {others[0]} in it and no manifest.json",
+            do="choose an empty folder, or one that does not exist yet",
+        )
+
+
+def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
+    with replacing(folder / "manifest.json") as file:
+        file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     """Read the manifest; None where nothing was begun yet."""
     if not path.exists():
-        others = sorted(other.name for other in path.parent.iterdir() if other.name != ".lock")
-        if others:
-            raise InputError(
-                "ranks are written into a folder of their own",
-                got=f"{path.parent}, which has {others[0]} in it and no manifest.json",
-                do="choose an empty folder, or one that does not exist yet",
-            )
         return None
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        if not manifest["queries"] > 0 or not isinstance(manifest["protocol"], dict):
+        if type(manifest["queries"]) is not int or manifest["queries"] < 1:
             raise TypeError
-    except (ValueError, KeyError, TypeError):
+        if not isinstance(manifest["protocol"], dict):
+            raise TypeError
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(
             f"{path} is not a manifest of evenrank", do="choose another folder, or delete this one"
         ) from None
@@ -201,12 +218,16 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _check_same(folder: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Refuse to go on with another ranking, and say what differs."""
     mine, others = (
-        {**run["protocol"], **run, "protocol": run["protocol"].get("protocol")} for run in (asked, there)
+        {**run["protocol"], **run, "protocol": run["protocol"].get("protocol", "(none)")}
+        for run in (asked, there)
     )
+    beside = {"queries", RESULT}
+    if mine["task_hash"] != others.get("task_hash"):
+        beside.add("model_hash")  # that of the model for the queries of the task
     differs = [
         f"{name.replace('_', ' ')} {others.get(name, '(none)')} there, {mine.get(name, '(none)')} here"
         for name in {**mine, **others}
-        if name != "queries" and mine.get(name) != others.get(name)
+        if name not in beside and mine.get(name) != others.get(name)
     ]
     if differs:
         raise InputError(
@@ -243,6 +264,11 @@ def content_hash(values: Iterable[tuple[str, Any]]) -> str:
     return total.hexdigest()[:16]
 
 
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()[:16]
+
+
 def _pieces(name: str, value: Any) -> Iterator[Any]:
     """Write a value as bytes, so that no two write the same."""
     if isinstance(value, Mapping):
@@ -255,7 +281,7 @@ def _pieces(name: str, value: Any) -> Iterator[Any]:
         yield f"{name} {value.dtype.str} {value.shape}\n".encode()
         step = max(1, STEP * len(value) // max(1, value.nbytes))
         for at in range(0, len(value), step):
-            yield np.ascontiguousarray(value[at : at + step]).data.cast("B")
+            yield value[at : at + step].tobytes()
     else:  # a column of texts is hashed as JSON
         plain = value.tolist() if isinstance(value, np.ndarray) else value
         yield f"{name} {_json(plain)}\n".encode()

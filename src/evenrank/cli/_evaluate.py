@@ -108,12 +108,13 @@ def metrics(
         raise InputError(what, do="ask for these with --interval")
     keys = tuple(by.split(",")) if by else ()
     # a tally has no rows to draw from, to join with a graph, or to weigh by what comes later
+    whole = not dask and not skip_damaged and not any(map(is_several, ranks))
+    told = not set(STRATA).isdisjoint([*keys, *average.split(",")])  # a stream has them as columns
     needs_rows = {
         "--interval": interval is not None,
         "--averages": every_average,
-        "--data": data is not None or not set(STRATA).isdisjoint([*keys, *average.split(",")]),
+        "--data": data is not None or (whole and told),
     }
-    whole = not dask and not skip_damaged and not any(map(is_several, ranks))
     if not any(needs_rows.values()) and (average == "micro" or not whole):
         question = {"by": keys, "average": average, "candidates": candidates}
         counted = _streamed(ranks, dask, **question, skip_damaged=skip_damaged, progress=not quiet)

@@ -127,8 +127,14 @@ def rank_command(
     """Rank models on a graph: filtered, both sides; print the table and keep the ranks."""
     form = chosen_form(as_json, as_csv, as_markdown, as_latex)
     process = launched()
-    if process is not None and mesh is None:
-        mesh = "queries"
+    if process is not None:
+        if into is not None:
+            raise InputError(
+                "one process ranks into a folder",
+                got="--into, and torchrun",
+                do="leave one of them out",
+            )
+        mesh = mesh or "queries"
     if process:  # the first one, 0, speaks and writes for all
         quiet, out = True, None
     files, folders = _places(model, out), _folders(model, into)
@@ -149,7 +155,9 @@ def rank_command(
     ranked = []
     with _ranker(dask, into, threads=threads, exact=exact, mesh=mesh) as ranker:
         for path, file, folder in zip(model, files, folders, strict=True):
-            scorer = read_model(path, graph, format=format_, trust_pickle=trust_pickle)
+            # workers map the file too; else nobody should mind if it is written anew meanwhile
+            mapped = dask is not None
+            scorer = read_model(path, graph, format=format_, trust_pickle=trust_pickle, mapped=mapped)
             if not quiet:
                 for note in getattr(scorer, "notes", ()):
                     typer.echo(f"note: {path.name}: {note}", err=True)

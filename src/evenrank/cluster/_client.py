@@ -57,10 +57,14 @@ def _own(distributed: Any) -> Iterator[Any]:
 def _running(distributed: Any, address: str, patience: float) -> Iterator[Any]:
     try:
         client = distributed.Client(address, timeout=patience)
-    except (OSError, ValueError) as error:  # Dask has ValueError for an address that is none
+    except (OSError, ValueError, MemoryError) as error:
+        # Dask has ValueError for an address that is none, and MemoryError for a web page (of its
+        # dashboard, say), whose first letters it takes for the length of a message
+        other = isinstance(error, MemoryError)
+        why = "something else does" if other else str(error).splitlines()[0]
         raise InputError(
             "no Dask scheduler answers",
-            got=f"{address} ({str(error).splitlines()[0]})",
+            got=f"{address} ({why})",
             do="start one (dask scheduler), check address and network; or use --dask local",
         ) from None
     with client:

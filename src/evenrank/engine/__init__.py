@@ -52,13 +52,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from math import ceil, lcm
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidates", "Factored", "Scorer", "rank"]
 
+T = TypeVar("T")
 Plan: TypeAlias = list[tuple[Part, Factored | None]]
 THREADS = 12  # for which a block of a run has work, at least; as much makes streaming to a device pay
 PRECISION = {True: "float64, certified", False: "float32"}
@@ -118,9 +119,13 @@ def rank(
     >>> ranks.better.tolist(), ranks.candidates.tolist()
     ([1, 2], [3, 3])
     """
+    if into is not None and mesh is not None:
+        raise InputError(
+            "one process ranks into a folder", got="into= with mesh=", do="leave one of them out"
+        )
     crew = None if mesh is None else _crew(mesh, device, scorer)
     start = time.perf_counter()
-    ranking = _Ranking.of(scorer, task, device, exact, crew)
+    ranking = _agreed(crew, partial(_Ranking.of, scorer, task, device, exact, crew))
     runner = partial(
         Runner,
         0 if ranking.where and memory is None else memory_limit(memory),  # of the host, not the device
@@ -129,10 +134,6 @@ def rank(
         show=progress and (crew is None or crew.first),
         on_device=ranking.where is not None,
     )
-    if into is not None and crew is not None:
-        raise InputError(
-            "one process ranks into a folder", got="into= with mesh=", do="leave one of them out"
-        )
     if into is None:
         with runner(total=task.scores // (crew.size if crew else 1)) as running:
             return ranking.ranks(task, running, start)
@@ -178,7 +179,7 @@ class _Ranking:
 
     def ranks(self, task: Task, runner: Runner, start: float) -> Ranks:
         """Rank a task, or a block of it."""
-        plan = _plan(self.scorer, task)
+        plan = _agreed(self.crew, partial(_plan, self.scorer, task))
         # a part is put in place while a device counts the next
         counted = [
             (in_place(part, better), in_place(part, equal), undecided)
@@ -311,6 +312,11 @@ def _crew(mesh: Any, device: Any, scorer: Any) -> Crew:
     from evenrank.engine._distributed import Crew
 
     return Crew.of(mesh, _named(device, scorer))
+
+
+def _agreed(crew: Crew | None, step: Callable[[], T]) -> T:
+    """Take a step; with others, none goes on where one has failed."""
+    return step() if crew is None else crew.agreed(step)
 
 
 def _where(device: Any, scorer: Any) -> Device | None:

@@ -53,6 +53,11 @@ class Share(NamedTuple):
     factored: Factored | None
     targets: slice
 
+    @property
+    def empty(self) -> bool:
+        """Say whether there is nothing to count; lists may be empty and their targets still NaN."""
+        return not (len(self.part.queries) and self.part.size)
+
 
 class Crew:
     """The processes that rank together, as one of them sees them."""
@@ -103,14 +108,14 @@ class Crew:
         def mine() -> Iterator[Ints]:
             for share in shares:
                 _refuse_nan(share.part)
-            some = iter(count([(share.part, share.factored) for share in shares if share.part.scores]))
+            some = iter(count([(share.part, share.factored) for share in shares if not share.empty]))
             for (part, _), share in zip(plan, shares, strict=True):
                 counts, undecided = np.zeros((2, len(part.targets)), np.int64), 0
-                if share.part.scores:
+                if not share.empty:
                     counts[0, share.targets], counts[1, share.targets], undecided = next(some)
                 yield np.append(counts, undecided)
 
-        summed = self._summed(self._agreed(lambda: [*mine()]), SHARED)
+        summed = self._summed(self.agreed(lambda: [*mine()]), SHARED)
         halves = (np.split(counts[:-1], 2) for counts in summed)
         return [
             (better, equal, int(counts[-1]))
@@ -142,7 +147,7 @@ class Crew:
             goal = score(factored, replace(part, targets=np.where(inside, part.targets, 0)))
             return np.where(inside, goal.view(np.int64), 0)  # the bits, which add up to themselves
 
-        goals = self._agreed(lambda: [mine(share.part, share.factored) for share in shares])
+        goals = self.agreed(lambda: [mine(share.part, share.factored) for share in shares])
         told = self._summed(goals, ("candidates",))
         return [
             share._replace(part=replace(share.part, goal=bits.view(np.float64)))
@@ -162,7 +167,7 @@ class Crew:
 
     # Talking to each other ------------------------------------------------------------------------
 
-    def _agreed(self, step: Callable[[], T]) -> T:
+    def agreed(self, step: Callable[[], T]) -> T:
         """Take a step; where it fails in one process, it fails in all, and they say why."""
         try:
             result = step()
@@ -181,7 +186,9 @@ class Crew:
         """Refuse to rank together what is not the same, as far as a glance tells."""
         glance = sha256()
         for part, factored in plan:
-            for seen in (part.queries, part.first, part.targets, part.known.values):
+            lists = [part.known] if part.lists is None else [part.known, part.lists]
+            given = [array for some in lists for array in (some.first, some.values)]
+            for seen in (part.queries, part.first, part.targets, part.group, *given):
                 glance.update(np.ascontiguousarray(seen).data)
             if factored is not None:
                 rows = host(factored.table[:: max(1, part.size // GLANCE)])
@@ -223,7 +230,7 @@ def _heard() -> Iterator[None]:
     except RuntimeError as error:
         raise EvenrankError(
             "a process that ranks with this one is gone, or does not answer",
-            got=str(error).strip().splitlines()[0],
+            got=str(error).strip().splitlines()[0].partition(". ")[0],  # what follows is advice
             do="see what it said last, and start all of them again",
         ) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ def model_hash(plan: Plan) -> str:
     """Hash all that scores depend on.
 
     Of a model that factors, that is its table and the vectors of the queries, neither more nor less; its
-    arrays must be on the host. Of any other it would be all of its scores, and some have to do.
+    arrays must be on the host. Of any other it would be all of its scores; some have to do, and
+    the arrays of a dataclass.
     """
     return content_hash(_content(plan))
 
@@ -32,6 +34,7 @@ def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
     seen = set()
     for part, scorer in plan:
         if not isinstance(scorer, Factored):
+            yield from _arrays(getattr(scorer, "__self__", None))
             yield from (("scores", host(array("scores", some))) for some in _sample(part, scorer))
             continue
         yield "form", scorer.form
@@ -41,6 +44,18 @@ def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
         step = batch(scorer.table.shape[1])
         for start in range(0, len(part.queries), step):
             yield "vectors", scorer.vectors(part.queries[start : start + step])
+
+
+def _arrays(owner: Any) -> Iterator[tuple[str, Any]]:
+    """Give the arrays of a model whose method scores, and of those that it is made of."""
+    if not is_dataclass(owner) or isinstance(owner, type):
+        return
+    for field in fields(owner):
+        value = getattr(owner, field.name)
+        if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+            yield field.name, np.atleast_1d(value)
+        else:
+            yield from _arrays(value)
 
 
 def _sample(part: Part, function: Function) -> Iterator[Any]:

@@ -42,15 +42,17 @@ def load(
     *,
     format: str = "auto",  # noqa: A002  # the word of the command line
     trust_pickle: bool = False,
+    mapped: bool = False,
 ) -> Any:
     """Read a model trained in any library that evenrank knows, with its rows numbered as the graph is.
 
     The result is a model of `evenrank.models` where the score factors, else a scorer; `er.rank` takes
     both, and `.notes` says what was assumed. Rows are matched by name where the checkpoint has names;
     else its counts must be the graph's. Without a graph they stay as they are. Nothing is unpickled
-    unless `trust_pickle` says that the file may run code.
+    unless `trust_pickle` says that the file may run code. `mapped` leaves the arrays of evenrank's own
+    files where they are (`er.models.load`).
     """
-    checkpoint = read(path, format=format, trust_pickle=trust_pickle)
+    checkpoint = read(path, format=format, trust_pickle=trust_pickle, mapped=mapped)
     return fit(checkpoint, graph, Path(path).name)
 
 
@@ -59,6 +61,7 @@ def read(
     *,
     format: str = "auto",  # noqa: A002  # the word of the command line
     trust_pickle: bool = False,
+    mapped: bool = False,
 ) -> Checkpoint:
     """Read a checkpoint: the model in its own numbering, the names of its rows, and what to know."""
     path = Path(path)
@@ -66,6 +69,8 @@ def read(
         raise InputError("no such file", got=str(path))
     name, _, model = format.partition(":")
     reader, said = _reader(path, name), _said(name, model)
+    if mapped and reader is _module(READERS["evenrank"]):
+        said["mapped"] = True
     try:
         checkpoint: Checkpoint = reader.read(path, trust_pickle=trust_pickle, **said)
     except InputError:

@@ -13,7 +13,7 @@ def recognises(path: Path) -> bool:
     return path.suffix == ".safetensors"
 
 
-def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
+def read(path: Path, *, trust_pickle: bool = False, mapped: bool = False) -> Checkpoint:
     """Read a model that `evenrank.models.save` wrote; nothing in it is pickled."""
     del trust_pickle
-    return Checkpoint(models.load(path, mapped=True))
+    return Checkpoint(models.load(path, mapped=mapped))

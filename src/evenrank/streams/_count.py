@@ -20,7 +20,16 @@ import numpy as np
 
 from evenrank.columns import COUNTS, LARGEST
 from evenrank.errors import InputError
-from evenrank.ranks import METADATA, TRIPLE, Groups, Ranks, check_protocol, read_table, unreadable
+from evenrank.ranks import (
+    METADATA,
+    TRIPLE,
+    Groups,
+    Ranks,
+    check_protocol,
+    numbers,
+    read_table,
+    unreadable,
+)
 from evenrank.streams._files import TEXT, Part, cut, local, scan
 from evenrank.streams._tallies import COUNT, RANKS, Question, Tallies, added, merged, weighed
 from evenrank.sums import Ints
@@ -54,7 +63,7 @@ def count(part: Part, question: Question) -> Tallies:
 
 
 def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
-    with _reading(where):
+    with _reading(where, path):
         frame, protocol = _open(path, part)
         none = frame.head(0).collect()
         protocol = None if protocol is None else check_protocol(protocol, where)
@@ -63,9 +72,9 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
     if question.by:
         Groups(empty, question.by)
     units = _units(empty, question.average)
-    with _reading(where):
+    with _reading(where, path):
         counted = None
-        if _in_schema(none, question.candidates):
+        if _in_schema(none, (*question.by, *units), question.candidates):
             counted = _whole(frame, empty, units, question)
         counted = counted or _by_rows(frame, units, question, part.start, where)
     if protocol is None:
@@ -74,7 +83,7 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
 
 
 @contextmanager
-def _reading(where: str) -> Iterator[None]:
+def _reading(where: str, path: Path) -> Iterator[None]:
     """Say of what polars cannot read, or Ranks refuse, that the file is damaged."""
     import polars as pl
 
@@ -83,7 +92,8 @@ def _reading(where: str) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError("no such file", got=where, do="it must be seen by all that count") from None
     except InputError as error:
-        raise DamagedError(str(error)) from None
+        text = str(error)
+        raise DamagedError(text if where in text else text.replace(str(path), where)) from None
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DamagedError(str(unreadable(where, error))) from None
 
@@ -111,8 +121,17 @@ def _units(empty: Ranks, average: str) -> tuple[str, ...]:
     return TRIPLE if names == ("triple",) and "triple" not in empty.keys else names
 
 
-def _in_schema(none: pl.DataFrame, candidates: int | None) -> bool:
-    """Whether a file has the columns of evenrank's own, of whole numbers."""
+def _in_schema(none: pl.DataFrame, keys: Sequence[str], candidates: int | None) -> bool:
+    """Whether a file has the columns of evenrank's own, of whole numbers, and keys that polars groups.
+
+    Dates, times and the like are written by `Ranks`, and differently by polars.
+    """
+    import polars as pl
+
+    named = [none.schema[name] for name in keys if name != GIVEN]
+    plain = (pl.Boolean, pl.String, pl.Categorical, pl.Enum)
+    if not all(kind.is_numeric() or kind in plain for kind in named):
+        return False
     wanted = COUNTS if candidates is None else COUNTS[:2]
     return all(name in none.columns and none.schema[name].is_integer() for name in wanted)
 
@@ -123,7 +142,7 @@ def _whole(frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Qu
 
     keys = list(dict.fromkeys([*question.by, *units]))
     weighted = empty.weight is not None
-    weight = [pl.col("weight").cast(pl.Float64)] if weighted else []
+    weight = [pl.col("weight").cast(pl.Float64, strict=False)] if weighted else []
     counts = [pl.col(name).cast(pl.Int64, strict=False) for name in COUNTS]
     if question.candidates is not None:
         counts[2] = pl.lit(question.candidates, pl.Int64).alias(COUNTS[2])
@@ -144,11 +163,15 @@ def _columns(frame: pl.LazyFrame, keys: Sequence[str]) -> list[pl.Expr]:
     schema = frame.collect_schema()
 
     def key(name: str) -> pl.Expr:
+        if schema[name].is_float():
+            return pl.col(name).fill_nan(None)  # as one: both are NaN in `Ranks`
         kept = schema[name].is_numeric() or schema[name] == pl.Boolean
         return pl.col(name) if kept else pl.col(name).cast(pl.String).fill_null("")
 
-    given = pl.when(pl.col("side") == "tail").then(pl.col("head")).otherwise(pl.col("tail"))
-    return [given.alias(name) if name == GIVEN else key(name) for name in keys]
+    def given() -> pl.Expr:
+        return pl.when(pl.col("side") == "tail").then(key("head")).otherwise(key("tail")).alias(GIVEN)
+
+    return [given() if name == GIVEN else key(name) for name in keys]
 
 
 def _in_place(frame: pl.LazyFrame) -> Frames | None:
@@ -250,13 +273,17 @@ def _by_rows(
             break
         first = f"{where}, from row {start + at:,}" if start + at else where
         try:
+            # a file may weigh nothing for a while, ranks may not
+            nothing = "weight" in rows.columns and not numbers(rows, "weight", first).any()
+            rows = rows.drop("weight") if nothing else rows
             ranks = Ranks.from_frame(rows, candidates=question.candidates, where=first)
+            ranks.weight = np.zeros(len(ranks)) if nothing else ranks.weight
             if units:
                 ranks.units(question.average)
         except InputError as error:
             raise error if first in str(error) else InputError(f"{first}: {error}") from None
         table = ranks.to_polars().lazy()
-        table = table.select(*_columns(table, keys), "^better|equal|candidates|weight$")
+        table = table.select(*_columns(table, keys), "^(better|equal|candidates|weight)$")
         frames = _grouped(table, keys, ranks.weight is not None)
         assert frames is not None  # Ranks checked them
         counted = [merged([*counted, Tallies(question, *frames)])]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from evenrank.errors import InputError
 from evenrank.extras import need
@@ -74,7 +75,7 @@ def _expanded_url(url: str) -> list[str]:
         if system.isdir(path):
             inside = [name for name in system.ls(path, detail=False) if name.lower().endswith(ENDINGS)]
             return _some(map(system.unstrip_protocol, inside), EMPTY, url)
-        if glob.has_magic(path):
+        if {*path} & {*"*["}:  # what follows a ? is a query
             return _some(map(system.unstrip_protocol, system.glob(path)), "no file matches", url)
     return [url]
 
@@ -114,7 +115,8 @@ def local(file: str) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="evenrank-") as folder:
         with _remote(file) as (system, path):
-            place = Path(folder) / os.path.basename(path.rstrip("/"))
+            # only the ending matters, and a signed address is longer than a name may be
+            place = Path(folder) / f"ranks{Path(urlsplit(path).path).suffix}"
             system.get_file(path, str(place))
         yield place
 

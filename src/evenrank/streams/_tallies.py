@@ -138,7 +138,7 @@ class Tallies:
         import polars as pl
 
         assert self.sizes is not None
-        keys = self.sizes.select(self.question.by).unique()
+        keys = self.sizes.select(*dict.fromkeys(self.question.by)).unique()
         arrays = [columns.key(name, keys[name].to_numpy(), len(keys)) for name in self.question.by]
         numbers, distinct = columns.encode(arrays)
         labels = tuple(zip(*(map(str, column) for column in distinct), strict=True))
@@ -150,8 +150,8 @@ class Tallies:
 
         frame, groups = self._weighed(names), list[pl.DataFrame]()
         if self.question.by:
-            by, keys = self.question.by, self._numbered[0]
-            frame = frame.join(keys, on=by, nulls_equal=True).select(GROUP, *names, COUNT)
+            keys = self._numbered[0]
+            frame = frame.join(keys, on=keys.columns[:-1], nulls_equal=True).select(GROUP, *names, COUNT)
             groups = frame.partition_by(GROUP)
         for group in sorted(groups, key=lambda one: one[GROUP][0]) or [frame]:
             weigh = group.filter(pl.col("weight") > 0).cast({pl.Int32: pl.Int64})

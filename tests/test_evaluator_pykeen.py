@@ -12,12 +12,15 @@ from keen import DATA, GRAPH, made, refused, results, torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from pykeen.evaluation import RankBasedEvaluator, evaluator_resolver
+    from pykeen.evaluation import RankBasedEvaluator, RankBasedMetricResults, evaluator_resolver
+    from pykeen.evaluation.rank_based_evaluator import RankPack
+    from pykeen.metrics import ranking
     from pykeen.pipeline import pipeline
     from pykeen.stoppers import EarlyStopper
 
 from evenrank.integrations import load
 from evenrank.integrations.pykeen import EvenRankEvaluator, scorer
+from evenrank.integrations.pykeen._metrics import Metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore:::(pykeen|torch|class_resolver|docdata|more_click)")
 
@@ -97,6 +100,62 @@ def test_options_mean_the_same(options, inverse):
     assert list(found) == list(expected)
     for key, value in expected.items():
         assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6, nan_ok=True), key
+
+
+class Squared(ranking.ZArithmeticMeanRank):
+    """A metric that is no shifted and scaled other one."""
+
+    def adjust(self, base_metric_result, num_candidates, weights=None):
+        return base_metric_result**2
+
+
+def test_metrics_have_all_digits_of_pykeen():
+    """Of ranks in single and double precision, at first and again."""
+    rng = np.random.default_rng(0)
+    metrics = [*RankBasedEvaluator().metrics, Squared()]
+    for size in (1, 2, 3, 1000, 20_001):
+        candidates, ours = rng.integers(1, 15_000, size), Metrics()
+        for kind in (np.int64, np.float32):
+            ranks = 1 + (candidates * rng.random(size) ** 3).astype(kind)
+            packs = [RankPack("head", "realistic", ranks, candidates, None)]
+            expected = RankBasedMetricResults.from_ranks(metrics, packs).data
+            found = ours.of(metrics, packs).data
+            assert list(found) == list(expected)
+            np.testing.assert_array_equal(list(found.values()), list(expected.values()))
+
+
+def test_the_next_evaluation_of_the_same_triples_prepares_nothing():
+    """Other triples, written over the old ones or not, are seen."""
+    evaluator, model = EvenRankEvaluator(), made("DistMult")
+    triples = DATA[False].testing.mapped_triples.clone()
+    first = results(evaluator, model, mapped_triples=triples)
+    task = evaluator._prepared.task
+    assert results(evaluator, model, mapped_triples=triples.clone()) == first
+    assert evaluator._prepared.task is task
+    for options in (
+        {"mapped_triples": triples[:-1]},
+        {"targets": ["head"]},
+        {"restrict_entities_to": None},
+    ):
+        given = {"mapped_triples": triples, **options}
+        assert results(evaluator, model, **given) == results(EvenRankEvaluator(), model, **given)
+    triples[3] = triples[5]
+    found = results(evaluator, model, mapped_triples=triples)
+    assert found == results(EvenRankEvaluator(), model, mapped_triples=triples) != first
+
+
+def test_triples_by_position_and_one_tensor_of_known_ones():
+    model, data = made("DistMult"), DATA[False]
+    known = torch.cat([data.training.mapped_triples, data.validation.mapped_triples])
+    test = data.testing.mapped_triples
+    expected = results(EvenRankEvaluator(), model)
+    one = EvenRankEvaluator().evaluate(model, test, additional_filter_triples=known, use_tqdm=False)
+    by_position = EvenRankEvaluator().evaluate(
+        model, test, 64, additional_filter_triples=known, use_tqdm=False
+    )
+    assert one.to_flat_dict() == by_position.to_flat_dict() == expected
+    with pytest.raises(NotImplementedError):
+        results(EvenRankEvaluator(), model, targets=["relation"])
 
 
 def test_ties_are_told_apart():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ def need(library: str) -> Any:
     return module
 
 
+@cache
 def _installed(library: str) -> str:
     """Give the version of a library that does not say it itself."""
     from importlib.metadata import version  # slow to import

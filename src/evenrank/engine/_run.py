@@ -107,14 +107,20 @@ class _Blas:
     def __init__(self) -> None:
         self._lock, self._holders = Lock(), 0
         self._limits: Any = None
+        self._found: Any = None
+        self._modules = 0
 
     def hold(self) -> None:
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
 
         with self._lock:
             self._holders += 1
             if self._holders == 1:
-                self._limits = threadpool_limits(1, "blas")
+                if self._modules != len(
+                    sys.modules
+                ):  # looking through what is loaded takes milliseconds
+                    self._found, self._modules = ThreadpoolController(), len(sys.modules)
+                self._limits = self._found.limit(limits=1, user_api="blas")
 
     def release(self) -> None:
         with self._lock:

@@ -225,7 +225,9 @@ class _Ranking:
         if self.yardstick is not None:
             return self.yardstick.words.format(margin=self.yardstick.margin)
         kinds = {
-            "as given" if factored is None else PRECISION[self.exact or _certified(self.where, part)]
+            "as given"
+            if factored is None
+            else PRECISION[self.exact or _certified(self.where, part, factored)]
             for part, factored in plan
         }
         return " and ".join(sorted(kinds))
@@ -337,9 +339,11 @@ def _where(device: Any, scorer: Any) -> Device | None:
     return Device(text)
 
 
-def _certified(where: Device | None, part: Part) -> bool:
-    """Say whether a device certifies anyway: torch alone does, and lists are scored by definition."""
-    return where is not None and (where.kernels is None or part.lists is not None)
+def _certified(where: Device | None, part: Part, factored: Factored) -> bool:
+    """Say whether a device certifies anyway: distances, lists, and whatever torch counts alone."""
+    return where is not None and (
+        where.kernels is None or part.lists is not None or factored.form != "dot"
+    )
 
 
 def _factored(scorer: Any, part: Part) -> Factored | None:

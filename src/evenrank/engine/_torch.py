@@ -85,7 +85,7 @@ class Count:
     ) -> None:
         """Launch."""
         self.factored, self.source, self.device, self.part = factored, source, device, part
-        self.exact = exact
+        self.exact = exact or factored.form != "dot"  # distances are certified in no more time
         self.start, self.stop = start, stop
         self.kernels: Any = device.kernels if source.d <= WIDEST else None
         self.index = indexed(part, device.device, start, stop)
@@ -170,7 +170,7 @@ class Count:
                 )
             operand, rows = source.operand(kernels, source.resident, False), len(index.row_query)
             goal, known = (
-                kernels.plain(form, queries, operand, lists, rows, source.d)
+                kernels.plain(queries, operand, lists, rows, source.d)
                 for lists in (index.asked, index.known)
             )
             self._note_nan(goal, index.query_of, index.targets)

@@ -32,7 +32,6 @@ TILES: dict[str, dict[str, int]] = {
     "split": {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 3},
     "plain": {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3},
     "l1": {"ROWS": 32, "COLUMNS": 64, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 128},
-    "l2": {"ROWS": 32, "COLUMNS": 64, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 128},
     "modulus": {"ROWS": 32, "COLUMNS": 32, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 96},
 }
 SHARDS = 128  # parts of the list of undecided pairs
@@ -130,8 +129,6 @@ def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, 
                     u -= tl.load(pb, mask=start + j < D, other=0.0)
                 if FORM == 1:
                     acc -= tl.abs(u)
-                elif FORM == 2:
-                    acc -= u * u
                 else:
                     if D % DEPTH == 0:
                         v = tl.load(ra) - tl.load(rb)
@@ -243,15 +240,15 @@ def _count(a, b, al, bl, row_first, row_end, goal, low, high, length, weight, sq
 
 
 @triton.jit
-def _listed(a, b, al, bl, block, starts, owner, value, out, n, wide_n, wide_m, FORM: tl.constexpr,
+def _listed(a, b, al, bl, block, starts, owner, value, out, n, wide_n, wide_m,
             D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
-    # scores of listed pairs, with the very bits that the tiles of `_count` have
+    # inner products of listed pairs, with the very bits that the tiles of `_count` have
     place = tl.load(block + tl.program_id(0)) * ROWS + tl.arange(0, ROWS)
     entry = tl.load(starts + tl.program_id(0)) + tl.arange(0, COLUMNS)
     columns = entry < tl.load(starts + tl.program_id(0) + 1)
     column = tl.load(value + entry, mask=columns, other=0)
     row = tl.where(place < n, place, 0)
-    acc = _tile(a, b, al, bl, row, column, wide_n, wide_m, FORM, D, ROWS, COLUMNS, DEPTH)
+    acc = _tile(a, b, al, bl, row, column, wide_n, wide_m, 0, D, ROWS, COLUMNS, DEPTH)
     hit = tl.load(owner + entry, mask=columns, other=-1)[None, :] == place[:, None]
     tl.store(out + entry, tl.sum(tl.where(hit, acc, 0.0), axis=0), mask=columns)
 
@@ -572,8 +569,8 @@ def _exactly(form: Form, d: int) -> dict[str, Any]:
     return {**shape, "num_warps": 1, "enable_fp_fusion": False}
 
 
-def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, d: int) -> Tensor:
-    """Score listed pairs with the bits of the tiles."""
+def plain(queries: Operand, rows: Operand, lists: Any, n: int, d: int) -> Tensor:
+    """Multiply listed pairs with the bits of the tiles."""
     tile = TILES[queries.kind]
     block, starts, owner, value, entry = lists.in_blocks(tile["ROWS"], tile["COLUMNS"])
     out = torch.empty(len(value), dtype=torch.float32, device=value.device)
@@ -582,7 +579,7 @@ def plain(form: Form, queries: Operand, rows: Operand, lists: Any, n: int, d: in
     _listed[(len(block),)](
         queries.high, rows.high, queries.low, rows.low, block, starts, owner, value, out, n,
         queries.stride, rows.stride,
-        FORM=FORMS.index(form), D=d, **tile,
+        D=d, **tile,
     )  # fmt: skip
     return torch.empty_like(out).index_copy_(0, entry, out)
 

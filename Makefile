@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# to bytecode, as pip does with what is not editable: the first import then takes no longer than the next
+COMPILE := $(BIN)/python -m compileall -q src
+
 # what an installation depends on; the kernels are compiled by it
 BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/engine/_kernels.c
 
@@ -66,10 +69,12 @@ atlas: .venv/.run
 
 .venv/.run: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable .
+	$(COMPILE)
 	touch $@
 
 .venv/.dev: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable ".[dev]"
+	$(COMPILE)
 	touch $@ .venv/.run
 
 .venv/.peers: .venv/.dev

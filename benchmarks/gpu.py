@@ -345,7 +345,7 @@ class Stage:
     def uncertified(self, kind: torch.dtype | None = None) -> Callable[[], None]:
         """Give the count of plain scores; tf32, unless the rows are to be of another type."""
         (queries, table), index, size = self.operands(False, kind), self.index, len(self.rows)
-        goal = self.kernels.plain(self.form, queries, table, index.asked, len(index.row_query), self.d)
+        goal = self.kernels.plain(queries, table, index.asked, len(index.row_query), self.d)
         counts, nothing = self.counts(), self.zeros(2)
         return lambda: self.kernels.count(
             self.form, queries, table, index, goal, (), counts, nothing, nothing, size, self.d

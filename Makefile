@@ -40,10 +40,11 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/report.py
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
-PEERS := case_study checkpoints device distributed evaluator_pykeen import integrations_pykeen lightning peers \
-	protocols sklearn topk torchmetrics trackers trec
+PEERS := $(wildcard tests/test_checkpoints*.py) $(addsuffix .py,$(addprefix tests/test_, \
+	case_study device distributed evaluator_pykeen import integrations_pykeen lightning peers \
+	protocols sklearn topk torchmetrics trackers trec))
 peers: .venv/.peers
-	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS:%=tests/test_%.py)
+	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 
 # tests of what a wheel could lack (kernels, data, pages, commands), against the built one, away from the sources
 WHEEL := architecture atlas cli data models ranks registry

@@ -11,6 +11,7 @@ NEEDS = {
     "engine/_triton": "triton",
     "integrations/lightning": "lightning",
     "integrations/pykeen/_evaluator": "pykeen",
+    "integrations/pykeen/_metrics": "pykeen",
     "integrations/torchmetrics": "torchmetrics",
 }
 collect_ignore = [

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import evenrank as er
+from drawn import drawn
 
 MODELS = sorted((Path(er.__file__).parent / "data" / "models").glob("*.safetensors"))
 NATIONS = next(path for path in MODELS if path.stem == "nations-transe")
@@ -314,3 +315,160 @@ def test_bad_size_files(tmp_path):
     ]:
         (tmp_path / name).write_text(content)
         assert message in run("null", "mrr", "--sizes", tmp_path / name, code=2)
+
+
+# Comparing ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(nations, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    paths = [folder / f"{name}.parquet" for name in nations]
+    for path, ranks in zip(paths, nations.values(), strict=True):
+        ranks.save(path)
+    return paths
+
+
+def test_compare(files, nations):
+    assert run("compare", *files) == f"{er.compare(nations)}\n"
+    options = ["-m", "mrr", "-m", "hits@1", "--baseline", "transe", "--test", "t", "--correction", "bh"]
+    want = er.compare(
+        nations,
+        metrics=("mrr", "hits@1"),
+        baseline="transe",
+        test="t",
+        correction="bh",
+        level=0.9,
+        by="query",
+    )
+    got = run("compare", *files, *options, "--level", 0.9, "--unit", "query", "--json")
+    assert json.loads(got) == json.loads(want.json())
+    for form in ("csv", "markdown", "latex"):
+        assert run("compare", *files[:2], f"--{form}").startswith(
+            {"csv": "metric,first", "markdown": "| model |", "latex": "\\begin{tabular}"}[form]
+        )
+
+
+def test_metrics_with_intervals(files, nations):
+    assert run("metrics", files[0], "--interval", "delta") == f"{er.intervals(nations['transe'])}\n"
+    got = run(
+        *("metrics", *files, "-m", "mrr", "--interval", "bootstrap", "--samples", 500, "--seed", 3),
+        *("--by", "side", "--unit", "target", "--level", 0.8, "--csv"),
+    )
+    groups = {name: ranks.by("side") for name, ranks in nations.items()}
+    want = er.intervals(groups, "mrr", method="bootstrap", samples=500, seed=3, by="target", level=0.8)
+    assert got == f"{want.csv()}\n"
+
+
+def test_metrics_with_averages_side_by_side(files, nations):
+    want = er.intervals(nations["transe"], averages=True)
+    assert run("metrics", files[0], "--averages", "--interval", "delta") == f"{want}\n"
+    groups = {name: ranks.by("side") for name, ranks in nations.items()}
+    options = ("-m", "index(mrr)", "--by", "side", "--interval", "bootstrap", "--samples", 200)
+    want = er.intervals(groups, "index(mrr)", method="bootstrap", samples=200, averages=True)
+    got = run("metrics", *files, "--averages", *options, "--json")
+    assert json.loads(got) == json.loads(want.json())
+
+
+def test_comparing_refuses(files, tmp_path):
+    assert "one model twice" in run("compare", files[0], files[0], code=2)
+    assert "comparing needs two models or more" in run("compare", files[0], code=2)
+    er.Ranks.load(files[0])[5:].save(tmp_path / "rotate.parquet")
+    message = run("compare", files[0], tmp_path / "rotate.parquet", code=2)
+    assert "not tested on the same targets; got 5 only in transe and 0 only in rotate" in message
+    assert "unknown baseline" in run("compare", *files, "--baseline", "x", code=2)
+    message = run("metrics", files[0], "--level", "0.95", "--seed", 1, code=2)
+    assert "are of intervals; got --level, --seed; ask for these with --interval" in message
+    assert "a seed is not negative; got -1" in run("compare", *files, "--seed", "-1", code=2)
+    names = run("compare", files[1], tmp_path / "rotate.parquet", code=2)
+    assert str(files[1]) in names  # two files of one name are told apart by their paths
+
+
+# Seeds, and data sets -----------------------------------------------------------------------------
+
+
+def kept(folder, ranks):
+    """Write ranks into a folder, each under its name."""
+    folder.mkdir(exist_ok=True)
+    for name, one in ranks.items():
+        one.save(folder / f"{name}.parquet")
+    return [folder / f"{name}.parquet" for name in ranks]
+
+
+def of(data, model, seed, shift=0.0):
+    """Ranks of a model on a data set, whose names are all that their protocol says."""
+    one = drawn(seed=seed, shift=shift)
+    protocol = {name: text for name, text in (("data", data), ("model", model)) if text}
+    return er.Ranks(one.better, 0, candidates=100, keys=one.keys, protocol=protocol)
+
+
+def test_metrics_of_runs(tmp_path):
+    runs = {f"{model}-{seed}": of("d1", model, seed) for seed in range(3) for model in ("A", "B")}
+    files = kept(tmp_path, runs)
+    models = {model: [runs[f"{model}-{seed}"] for seed in range(3)] for model in ("A", "B")}
+    assert run("metrics", *files, "--runs") == f"{er.seeds(models)}\n"
+    options = ("-m", "mr", "-m", "index(mrr)", "--average", "relation", "--ties", "realistic")
+    want = er.seeds(models, "mr", "index(mrr)", average="relation", ties="realistic")
+    for form in ("json", "csv", "markdown", "latex"):
+        assert run("metrics", *files, "--runs", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+    nameless = kept(tmp_path / "nameless", {str(seed): of("d1", "", seed) for seed in range(3)})
+    loaded = [er.Ranks.load(file) for file in nameless]
+    assert run("metrics", *nameless, "--runs") == f"{er.seeds(loaded)}\n"  # of one model, then
+    message = run("metrics", *files, nameless[1], "--runs", code=2)
+    assert f"not every file says which model it is a run of; got none in {nameless[1]}; name" in message
+
+
+def test_metrics_of_runs_refuses(tmp_path):
+    files = kept(tmp_path, {"a": of("d1", "A", 0), "b": of("d1", "A", 1)})
+    assert "one run twice; got " in run("metrics", files[0], files[0], "--runs", code=2)
+    assert "--runs needs all ranks at once" in run("metrics", tmp_path, "--runs", code=2)
+    what = "--runs gives the mean, sd and number of whole files; got "
+    for given in ("--by side", "--averages", "--interval delta", "--level 0.9", "--dask local"):
+        option, *_ = given.split()
+        assert run("metrics", *files, "--runs", *given.split(), code=2) == f"{what}{option}"
+    message = run("metrics", *files, "--runs", "--seed", 0, "--unit", "query", code=2)
+    assert message == f"{what}--unit, --seed"
+
+
+def test_compare_across_data_sets(tmp_path):
+    data = {
+        name: {model: of(name, model, seed, shift) for model, shift in (("A", 0), ("B", 0.3), ("C", 1))}
+        for seed, name in enumerate(("d1", "d2", "d3"))
+    }
+    files = [
+        file
+        for name, models in data.items()
+        for file in kept(tmp_path, {f"{name}-{model}": ranks for model, ranks in models.items()})
+    ]
+    assert run("compare", *files, "--across") == f"{er.across(data)}\n"
+    options = ("-m", "hits@10", "--level", 0.9, "--average", "query", "--ties", "optimistic")
+    want = er.across(data, "hits@10", level=0.9, average="query", ties="optimistic")
+    for form in ("json", "csv", "markdown", "latex"):
+        assert run("compare", *files, "--across", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+
+
+def test_data_sets_and_models_are_named_by_folders_and_files_where_protocols_do_not(tmp_path):
+    said = {name: {m: of("", "", seed) for m in "ab"} for seed, name in enumerate(("d1", "d2"))}
+    files = [file for name, models in said.items() for file in kept(tmp_path / name, models)]
+    assert run("compare", *files, "--across") == f"{er.across(said)}\n"
+    variants = {
+        name: {f"same-{k}": of(name, "Same", seed, k) for k in (1, 2)}
+        for seed, name in enumerate(("d1", "d2"))
+    }
+    files = [file for name, models in variants.items() for file in kept(tmp_path / name, models)]
+    assert run("compare", *files, "--across") == f"{er.across(variants)}\n"
+    again = kept(tmp_path / "again", {"same-1": variants["d1"]["same-1"]})
+    message = run("compare", *files, *again, "--across", code=2)
+    assert message.startswith("one model twice on a data set; got same-1 on d1; give one file of each")
+
+
+def test_compare_across_data_sets_refuses(tmp_path):
+    files = kept(tmp_path, {f"{d}-{m}": of(d, m, 0) for d in ("d1", "d2") for m in ("A", "B")})
+    message = run("compare", *files[:3], "--across", code=2)
+    assert "every model must be there on every data set; got no ranks of B on d2" in message
+    message = run("compare", *files, "--across", "-m", "mrr", "-m", "hits@10", code=2)
+    assert message == "--across orders models by one metric; got mrr, hits@10; ask once for each"
+    message = run("compare", *files, "--across", "--mixed", "--baseline", "A", code=2)
+    assert message == (
+        "--across tests the order of models on each data set, not their targets; got --baseline, --mixed"
+    )

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 import evenrank as er
 import shared
 import strategies
-from evenrank.cli import app
 from evenrank.engine._bounds import FORMS
 from evenrank.engine._count import count_factored, goals
 from evenrank.engine._native import kernels
@@ -294,6 +293,85 @@ def test_fb15k237_by_blocks_of_candidates(tmp_path):
     together(rank_fb15k237, 4, tmp_path)
 
 
+# Into a folder --------------------------------------------------------------------------------------
+
+
+def rank_into(folder, mesh, after=None):
+    """Rank blocks of 40 queries into a folder, and stop after so many if asked to."""
+    kept = er.runs.Run.keep
+
+    def keep(run, i, ranks):
+        if len(run.blocks) - len(run.missing) == after:
+            raise RuntimeError("the disk is full")
+        kept(run, i, ranks)
+
+    model, task = er.models.load(MODEL), er.load("nations").task()
+    with (
+        mock.patch.object(er.engine, "_whole", return_value=40),
+        mock.patch.object(er.runs.Run, "keep", keep),
+    ):
+        try:
+            ranks = er.rank(model, task, mesh=mesh, into=folder)
+        except (RuntimeError, er.EvenrankError) as error:
+            return f"{type(error).__name__}: {error}"
+    return [*bits(ranks), [ranks.keys[name].tolist() for name in ("head", "side")]]
+
+
+def rank_into_by_steps(folder, mesh):
+    """Stop, go on, and ask for what is there."""
+    stopped = rank_into(folder, mesh, after=3)
+    parts = sorted(path.name for path in Path(folder, "parts").iterdir())
+    return [stopped, parts, rank_into(folder, mesh), rank_into(folder, mesh)]
+
+
+@needs_torch
+@pytest.mark.parametrize("mesh", ["queries", "candidates"])
+def test_processes_rank_into_a_folder_and_go_on_there(mesh, tmp_path):
+    model, task = er.models.load(MODEL), er.load("nations").task()
+    whole = er.rank(model, task)
+    whole.save(tmp_path / "alone.parquet")
+    *want, scores = bits(whole)
+    keys = [whole.keys[name].tolist() for name in ("head", "side")]
+    first, second = together(partial(rank_into_by_steps, str(tmp_path / "run"), mesh), 2, tmp_path)
+    assert first[0] == "RuntimeError: the disk is full"  # the one that writes; the other one hears of it
+    assert (
+        second[0]
+        == "EvenrankError: process 0 has failed, and all stop; got RuntimeError: the disk is full"
+    )
+    assert first[1] == ["00000.parquet", "00001.parquet", "00002.parquet"]
+    done = scores - sum(er.task.Blocks(task, 40)[i].scores for i in range(3))
+    for _, _, rest, again in (first, second):
+        assert rest == [*want, done, keys]
+        assert again == [*want, 0, keys]
+    assert (tmp_path / "run/ranks.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+
+
+def go_on_with(folder):
+    """Go on with what one process began; another model is refused, by the process that reads."""
+    task, ends = er.load("nations").task(), []
+    for kind in ("complex", "transe"):
+        model = er.models.load(MODEL.with_name(f"nations-{kind}.safetensors"))
+        try:
+            ends.append(er.rank(model, task, mesh="queries", into=folder).work.scores)
+        except er.EvenrankError as error:
+            ends.append(f"{type(error).__name__}: {error}")
+    return ends
+
+
+@needs_torch
+def test_what_one_process_began_goes_on_with_several(tmp_path):
+    folder = tmp_path / "run"
+    assert rank_into(folder, None, after=2) == "RuntimeError: the disk is full"
+    first, second = together(partial(go_on_with, str(folder)), 2, tmp_path)
+    task = er.load("nations").task()
+    left = task.scores - sum(er.task.Blocks(task, 40)[i].scores for i in range(2))
+    assert first[0] == second[0] == left
+    assert first[1].startswith(f"InputError: {folder} holds another run; got model ComplEx there")
+    assert second[1].startswith(
+        f"EvenrankError: process 0 has failed, and all stop; got InputError: {folder}"
+    )
+
+
 # What processes refuse, and how they end ------------------------------------------------------------
 
 TASK = er.Task.of(np.arange(40)[:, None] % 8, np.arange(40) % 9, size=9)
@@ -332,7 +410,6 @@ def rank_badly():
     apart = "only where scores have a definition"
     refused(apart, "got scores: as given", "mesh='queries'", scorer=scorer, mesh="candidates")
     refused(apart, "got scores: float32", exact=False, mesh="candidates")
-    refused("one process ranks into a folder", mesh="queries", into="nowhere")
     table = TABLE.copy()
     table[6] = np.nan  # a target, too, so that both processes hear of it
     lost = er.Factored("dot", table, FACTORED.queries)
@@ -409,7 +486,7 @@ def test_a_process_that_is_gone_ends_all(how):
 # The command ----------------------------------------------------------------------------------------
 
 
-def torchrun(count, *arguments):
+def torchrun(count, *arguments, program=("-m", "evenrank.cli")):
     """Run the command as people do."""
     return subprocess.run(
         [
@@ -420,7 +497,7 @@ def torchrun(count, *arguments):
                 "--standalone",
                 f"--nproc-per-node={count}",
             ),
-            *("-m", "evenrank.cli", "rank", *map(str, arguments), "--data", "nations"),
+            *(*program, "rank", *map(str, arguments), "--data", "nations"),
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(er.__file__).parents[1])},
         capture_output=True,
@@ -442,15 +519,61 @@ def test_the_first_process_speaks_and_writes(tmp_path):
 
 
 @needs_torch
-def test_the_command_refuses_in_one_line():
-    done = torchrun(1, MODEL, "--mesh", "rows")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([MODEL, "--mesh", "rows"], "this describes no mesh; got 'rows'"),  # once they would meet
+        ([MODEL, "--slip"], "No such option: --slip"),  # long before
+    ],
+)
+def test_the_command_refuses_in_one_line(arguments, said):
+    """One for all processes, if all of them end with it."""
+    done = torchrun(2, *arguments)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "evenrank: this describes no mesh; got 'rows'" in done.stderr
+    assert done.stderr.count("evenrank: ") == done.stderr.count(f"evenrank: {said}") == 1
+    assert done.stderr.count("exitcode  : 2") >= 1
 
 
-def test_torchrun_does_not_rank_into_a_folder(monkeypatch):
-    for name in LAUNCHED:
-        monkeypatch.setenv(name, "0")
-    with pytest.raises(er.InputError, match="one process ranks into a folder; got --into, and torchrun"):
-        app(["rank", str(MODEL), "--data", "nations", "--into", "nowhere"], standalone_mode=False)
+@needs_torch
+@pytest.mark.parametrize("alone", ["0", "1"])
+def test_what_one_process_refuses_alone_is_told(alone, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, sys, evenrank.engine._distributed as together
+from datetime import timedelta
+from evenrank.cli import main
+together.MOMENT = timedelta(seconds=1)
+if os.environ["RANK"] == "{alone}":
+    sys.argv[2] = "elsewhere.safetensors"
+main()
+""")
+    done = torchrun(2, MODEL, program=[str(program)])
+    assert done.returncode == 1
+    assert done.stderr.count("evenrank: no such file; got elsewhere.safetensors") == 1
+
+
+@needs_torch
+def test_without_a_store_every_process_tells(monkeypatch):
+    from evenrank.engine import _distributed
+
+    said = []
+    monkeypatch.setattr(_distributed, "MOMENT", timedelta(seconds=1))
+    for process in ("0", "1"):
+        for name in LAUNCHED:
+            monkeypatch.setenv(name, process)
+        for store in ("False", "True"):  # and where there should be one, but it does not answer
+            monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", store)
+            monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+            _distributed.tell_once("no such file", said.append)
+    assert said == ["no such file"] * 4
+
+
+@needs_torch
+def test_the_command_ranks_into_a_folder(tmp_path):
+    done = torchrun(2, MODEL, "--into", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('"mrr"') == 1
+    assert f"ranks in {tmp_path / 'run'}" in done.stderr
+    er.rank(er.models.load(MODEL), er.load("nations").task()).save(tmp_path / "alone.parquet")
+    assert (tmp_path / "run/ranks.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()

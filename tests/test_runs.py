@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+import polars as pl
 import pytest
 from filelock import FileLock
 from hypothesis import given, settings
@@ -191,6 +192,15 @@ def test_what_is_damaged_or_of_another_run_is_ranked_again(kinships, model, whol
     (tmp_path / "run" / "ranks.parquet").write_bytes(whole[:100])
     er.rank(model, kinships, into=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
+
+
+def test_a_block_that_makes_polars_panic_is_ranked_again(kinships, model, whole, tmp_path):
+    interrupted(model, kinships, tmp_path, after=4)
+    panic = pl.exceptions.PanicException("called `Option::unwrap()` on a `None` value")
+    with mock.patch.object(pl, "read_parquet", side_effect=panic):
+        ranks = er.rank(model, kinships, into=tmp_path, progress=False)
+    assert ranks.work.scores == kinships.scores
+    assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
 def test_a_block_in_the_place_of_another_is_ranked_again(kinships, model, whole, tmp_path):

@@ -567,13 +567,59 @@ def test_bad_input():
     beside = sample(Task.of([[0], [0]], targets=[3, 4], size=50), 5)
     with raises("no plain sample of the candidates", "and its other targets", "filter"):
         er.estimate(er.Ranks([0, 1], 0, 7, protocol=beside.protocol), full=50)
-    with raises("estimate each group by itself", "ranks split by side"):
-        er.estimate(er.Ranks([0, 1], 0, 11, keys={"side": ["head", "tail"]}).by("side"), full=50)
+    split = er.Ranks([0, 1], 0, 11, keys={"side": ["head", "tail"]})
+    with raises("samples to be pooled are split by different keys", "got no key and side"):
+        er.estimate([split, split.by("side")], full=50)
     with raises("full must be a column of whole numbers"):
         er.estimate(er.Ranks([0, 1], 0, 11, keys={FULL: ["many", "50"]}))
     other = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "b"})
     with raises("samples to be pooled differ in model", "a and b"):
         er.estimate([ranks, other], full=50)
+
+
+def test_groups_are_estimated_each_by_itself():
+    full, rng = er.Ranks.load(RANKS / "kinships-rotate.parquet"), np.random.default_rng(0)
+    several = [drawn(full, 10, rng) for _ in range(2)]
+    several = [one[::14] for one in several]
+    sizes, _ = (one.keys.pop(FULL) for one in several)
+    made = er.estimate([one.by("side") for one in several], "mrr", "mr", "z(mr)", full=sizes)
+    assert made.evaluation.labels == (("head",), ("tail",))
+    for label, row in zip(("head", "tail"), made.cells, strict=True):
+        mine = several[0].keys["side"] == label
+        alone = er.estimate([one[mine] for one in several], "mrr", "mr", "z(mr)", full=sizes[mine])
+        assert str(row) == str(alone.cells[0])  # to the last digit, and NaN where there is NaN
+    assert [row["side"] for row in made.rows()] == ["head"] * 3 + ["tail"] * 3
+    assert [found.kind for found in made["mr"]] == ["interval", "interval"]
+    assert made.csv().startswith("side,metric,sampled,value,low,high,kind,standard_error\nhead,mrr,")
+    assert made.text().startswith("side  metric   sampled")
+    assert f"{len(sizes):,} targets" in made.text()
+
+
+def test_a_split_into_one_group_is_no_split():
+    ranks = er.Ranks([0, 1, 0, 4, 9, 0], 0, 11, keys={"side": "tail"})
+    made, alone = (er.estimate(one, "mrr", "mr", full=101) for one in (ranks.by("side"), ranks))
+    assert str(made.cells) == str(alone.cells)
+    assert made["mr"] == [alone["mr"]]
+
+
+def test_what_cannot_be_told_of_a_group_is_a_note():
+    keys = {"relation": ["a", "a", "a", "b", "c"], "size": [9] * 4 + [50]}
+    ranks = er.Ranks([0, 1, 2, 1, 3], 0, 6, weight=[1, 1, 1, 1, 0], keys=keys)
+    groups = ranks.by("relation")
+    made = er.estimate(groups, "mr", "index(hits@10)", full=keys["size"], vary="targets")
+    assert [found.kind for found in made["mr"]] == ["interval", "unknown"]
+    assert np.isnan(made["mr"][1][1:4]).all()
+    assert "– one target alone has no spread (in 1 of 2 groups)" in made.notes
+    assert "1 group of weight zero left out: c" in made.text().splitlines()
+    assert json.loads(made.json())["rows"][2]["value"] is None
+    made = er.estimate(groups, "mr", "index(hits@10)", full=keys["size"])
+    assert [found.kind for found in made["index(hits@10)"]] == ["unknown"] * 2
+    assert any(note.endswith("the best value there is (in 2 of 2 groups)") for note in made.notes)
+    with raises("median is not made of a term per target"):
+        er.estimate(groups, "median", full=50)
+    named = er.Ranks([0, 1], 0, 11, keys={"metric": ["a", "b"]}).by("metric")
+    with raises("two columns would have the same name", "'metric'"):
+        er.estimate(named, "mr", full=50).rows()
 
 
 def test_what_is_undefined_among_few_may_be_defined_among_all():
@@ -616,5 +662,7 @@ def test_in_the_shell(tmp_path):
         drawn(full, 5, rng).save(path)
     text = run("estimate", *paths, "-m", "mrr", "-m", "mr", "--vary", "targets")
     assert text == f"{er.estimate([*map(er.Ranks.load, paths)], 'mrr', 'mr', vary='targets')}\n"
+    split = er.estimate([er.Ranks.load(path).by("relation", "side") for path in paths], "mr")
+    assert run("estimate", *paths, "-m", "mr", "--by", "relation,side") == f"{split}\n"
     er.Ranks([0, 1], 0, 5).save(tmp_path / "plain.csv")
     assert "say it: full=14541 (--full 14541)" in run("estimate", tmp_path / "plain.csv", code=2)

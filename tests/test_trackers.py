@@ -88,6 +88,25 @@ def test_keys_that_would_collide_are_refused():
         result.flat(plain=True)
 
 
+@pytest.mark.parametrize("name", ["count", "tie_rate", "mrr"])
+def test_a_value_does_not_take_the_place_of_a_key(name):
+    """A table shows both; where columns are told by name, one of them would be lost."""
+    result = er.Ranks.of([1, 2], candidates=9, keys={name: ["few", "many"]}).by(name).evaluate("mrr")
+    assert result.labels == (("few",), ("many",))
+    assert "few" in result.text()
+    wants = [result.rows, result.csv, result.to_polars]
+    for want in [*wants, *([result.json] if name != "mrr" else [])]:  # JSON has values one level below
+        with pytest.raises(er.InputError, match=f"same name; got '{name}'; rename the key column"):
+            want()
+
+
+def test_two_keys_of_one_name_are_refused():
+    parts = {"a": er.Ranks.of([1, 2], candidates=9, keys={"model": ["x", "y"]}).by("model")}
+    result = er.intervals(parts, "mrr").evaluation
+    with pytest.raises(er.InputError, match="two columns would have the same name; got 'model'"):
+        result.rows()
+
+
 # Frames -------------------------------------------------------------------------------------------
 
 

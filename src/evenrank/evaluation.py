@@ -119,17 +119,16 @@ class Evaluation(Shown):
             )
         return flat
 
-    def _label(self, row: int) -> dict[str, Any]:
-        label: dict[str, Any] = dict(zip(self.label_names, self.labels[row], strict=True))
-        return label | (
-            {"count": self.counts[row], "tie_rate": self.tie_rates[row]} if self.counts else {}
-        )
+    def _row(self, row: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the labels of a group, how much was ranked, and its values."""
+        ranked = {"count": self.counts[row], "tie_rate": self.tie_rates[row]} if self.counts else {}
+        return labelled(self.label_names, self.labels[row], {**ranked, **values})
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per group: labels, count, tie rate and every value."""
         names = [str(expression) for expression in self.expressions]
         return [
-            self._label(i) | dict(zip(names, values.tolist(), strict=True))
+            self._row(i, dict(zip(names, values.tolist(), strict=True)))
             for i, values in enumerate(self.values)
         ]
 
@@ -154,12 +153,14 @@ class Evaluation(Shown):
         }
         names = [str(expression) for expression in self.expressions]
         rows = [
-            self._label(i)
-            | {
-                layer: dict(zip(names, v[i].tolist(), strict=True))
-                for layer, v in layers.items()
-                if v is not None
-            }
+            self._row(
+                i,
+                {
+                    layer: dict(zip(names, v[i].tolist(), strict=True))
+                    for layer, v in layers.items()
+                    if v is not None
+                },
+            )
             for i in range(len(self.values))
         ]
         return {
@@ -231,6 +232,22 @@ class Evaluation(Shown):
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
             lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
         return [*lines, facts(self.protocol)]
+
+
+def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the row of a group, labels first; no value may take the place of a label of the same name.
+
+    >>> labelled(["side"], ["head"], {"mrr": 0.5})
+    {'side': 'head', 'mrr': 0.5}
+    """
+    labels = list(zip(names, label, strict=True))
+    row = {**dict(labels), **values}
+    lost = [name for name, text in labels if row[name] != text]
+    if lost:
+        raise InputError(
+            "two columns would have the same name", got=repr(lost[0]), do="rename the key column"
+        )
+    return row
 
 
 def fingerprint(protocol: Mapping[str, str]) -> str:

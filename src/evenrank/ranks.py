@@ -520,7 +520,7 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
             protocol = json.loads(pl.read_parquet_metadata(path).get(METADATA, "{}"))
     except FileNotFoundError:
         raise InputError("no such file", got=str(path)) from None
-    except (OSError, pl.exceptions.PolarsError, ValueError) as error:
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise unreadable(path, error) from None
     return frame, check_protocol(protocol, path)
 

@@ -42,20 +42,16 @@ ABANDONED = (".manifest.json.*.part", ".ranks.parquet.*.part", "parts/.*.parquet
 STEP = 1 << 26  # bytes that are hashed at a time
 
 
-class Run:
-    """A folder that ranks are written into, a block at a time; `resumed` opens one."""
+class Book:
+    """The blocks of a task, of so many queries each: which are missing, and what the others came to."""
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], task: Task) -> None:
-        """Take in what is finished."""
-        self.task, self.blocks = task, Blocks(task, manifest["queries"])
-        self._begun = {name: value for name, value in manifest.items() if name != RESULT}
-        self._protocol, self._name = manifest["protocol"], content_hash([("manifest", self._begun)])
-        self._folder, self._whole, self._parts = folder, folder / "ranks.parquet", folder / "parts"
-        self._counts = {name: np.zeros(len(task), np.int64) for name in COUNTS}
-        everything = range(len(self.blocks))
+    def __init__(self, task: Task, queries: int, protocol: Mapping[str, str]) -> None:
+        """Begin with nothing."""
+        self.task, self.queries, self.protocol = task, queries, protocol
+        self.blocks = Blocks(task, queries)
+        self.missing = [*range(len(self.blocks))]
+        self.counts = {name: np.zeros(len(task), np.int64) for name in COUNTS}
         self._start, self._work = time.perf_counter(), list[Work]()
-        self._is_whole = self._take_whole(manifest.get(RESULT))
-        self.missing = [] if self._is_whole else [i for i in everything if not self._take_part(i)]
 
     @property
     def scores(self) -> int:
@@ -63,25 +59,51 @@ class Run:
         return sum(self.blocks[i].scores for i in self.missing)
 
     def keep(self, i: int, ranks: Ranks) -> None:
-        """Write the ranks of a block, which is then finished."""
-        with replacing(self._part(i)) as file:
-            self._parts.mkdir(exist_ok=True)
-            metadata = {METADATA: _json(self._protocol), RUN: self._block_name(i)}
-            ranks.to_polars().write_parquet(file, metadata=metadata)
+        """Take in the ranks of a block, which is then finished."""
         self._take(i, {name: getattr(ranks, name) for name in COUNTS})
         self.missing.remove(i)
         if ranks.work is not None:
             self._work.append(ranks.work)
 
     def finish(self) -> Ranks:
-        """Give all ranks, and see that they are in one file; of the work, tell what was done now."""
+        """Give all ranks; of the work, tell what was done now."""
         work = Work(
             scores=sum(work.scores for work in self._work),
             seconds=time.perf_counter() - self._start,
             undecided=sum(work.undecided for work in self._work),
             kernels=" and ".join(sorted({work.kernels for work in self._work})) or "no",
         )
-        ranks = Ranks.counted(**self._counts, keys=self.task.keys, protocol=self._protocol, work=work)
+        return Ranks.counted(**self.counts, keys=self.task.keys, protocol=self.protocol, work=work)
+
+    def _take(self, i: int, counts: Mapping[str, NDArray[Any]]) -> None:
+        rows = self.blocks.rows(i)
+        for name, column in counts.items():
+            self.counts[name][rows] = column
+
+
+class Run(Book):
+    """A folder that ranks are written into, a block at a time; `resumed` opens one."""
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], task: Task) -> None:
+        """Take in what is finished."""
+        super().__init__(task, manifest["queries"], manifest["protocol"])
+        self._begun = {name: value for name, value in manifest.items() if name != RESULT}
+        self._name = content_hash([("manifest", self._begun)])
+        self._folder, self._whole, self._parts = folder, folder / "ranks.parquet", folder / "parts"
+        self._is_whole = self._take_whole(manifest.get(RESULT))
+        self.missing = [] if self._is_whole else [i for i in self.missing if not self._take_part(i)]
+
+    def keep(self, i: int, ranks: Ranks) -> None:
+        """Write the ranks of a block, which is then finished."""
+        with replacing(self._part(i)) as file:
+            self._parts.mkdir(exist_ok=True)
+            metadata = {METADATA: _json(self.protocol), RUN: self._block_name(i)}
+            ranks.to_polars().write_parquet(file, metadata=metadata)
+        super().keep(i, ranks)
+
+    def finish(self) -> Ranks:
+        """Give all ranks, and see that they are in one file."""
+        ranks = super().finish()
         if not self._is_whole:
             ranks.save(self._whole)
             _write(self._folder, {**self._begun, RESULT: _file_hash(self._whole)})
@@ -98,17 +120,12 @@ class Run:
     def _block_name(self, i: int) -> str:
         return f"{self._name}, block {i}"
 
-    def _take(self, i: int, counts: Mapping[str, NDArray[Any]]) -> None:
-        rows = self.blocks.rows(i)
-        for name, column in counts.items():
-            self._counts[name][rows] = column
-
     def _take_whole(self, known_by: str | None) -> bool:
         """Read the result, if it is there and this run's."""
         if known_by is None or not self._whole.is_file() or _file_hash(self._whole) != known_by:
             return False
         ranks = Ranks.load(self._whole)
-        self._counts = {name: getattr(ranks, name) for name in COUNTS}
+        self.counts = {name: getattr(ranks, name) for name in COUNTS}
         return True
 
     def _take_part(self, i: int) -> bool:
@@ -120,7 +137,7 @@ class Run:
                 return False
             counts = pl.read_parquet(self._part(i), columns=list(COUNTS))
             self._take(i, {name: counts[name].to_numpy() for name in COUNTS})
-        except (OSError, ValueError, pl.exceptions.PolarsError):
+        except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
             return False
         return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ from evenrank.cli import (  # noqa: F401  # they add their commands to app
     _rank,
 )
 from evenrank.cli._shell import app
+from evenrank.engine._run import launched
 from evenrank.errors import EvenrankError
 
 # as they are mostly used, and not as the modules are called
@@ -71,5 +73,14 @@ def _note(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _fail(message: str) -> None:
-    typer.echo(f"evenrank: {message}", err=True)
+    if launched() is None or find_spec("torch") is None:
+        _say(message)
+    else:
+        from evenrank.engine._distributed import tell_once
+
+        tell_once(message, _say)
     sys.exit(2)
+
+
+def _say(message: str) -> None:
+    typer.echo(f"evenrank: {message}", err=True)

@@ -13,6 +13,7 @@ from evenrank.cli._shell import (
     AsLatex,
     AsMarkdown,
     Average,
+    By,
     CandidatesOption,
     Level,
     Metrics,
@@ -35,6 +36,7 @@ def estimate_command(
         typer.Argument(help="Ranks among sampled candidates; several files are samples of one task."),
     ],
     metric: Metrics = None,
+    by: By = None,
     full: Annotated[
         int | None,
         typer.Option(help="Candidates of the full ranking, for files that do not say."),
@@ -63,7 +65,7 @@ def estimate_command(
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
     with busy("finding bounds"):
         made = estimate(
-            loaded,
+            [one.by(*by.split(",")) for one in loaded] if by else loaded,
             *wanted,
             full=full,
             estimator=estimator,

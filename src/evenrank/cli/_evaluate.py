@@ -33,9 +33,10 @@ from evenrank.cli._shell import (
     chosen_form,
     file_names,
     print_table,
+    refuse,
     show,
 )
-from evenrank.compare import Correction, Method, Test, compare, intervals
+from evenrank.compare import Correction, Method, Test, across, compare, intervals, seeds
 from evenrank.data import load
 from evenrank.data.strata import AVERAGES, STRATA, averages, one_count, strata
 from evenrank.errors import InputError
@@ -46,12 +47,13 @@ from evenrank.ranks import Ranks, tie_rule
 from evenrank.report import Report
 from evenrank.report.document import check_ending
 from evenrank.streams import Tallies, is_several, side_by_side, stream
-from evenrank.table import Table
+from evenrank.table import Shown, Table
 from evenrank.tally import Tally
 
 
 @app.command("metrics")
 def metrics(
+    context: typer.Context,
     ranks: Annotated[
         list[str] | None,
         typer.Argument(
@@ -66,6 +68,12 @@ def metrics(
     every_average: Annotated[
         bool,
         typer.Option("--averages", help="Over targets, queries and relations, side by side."),
+    ] = False,
+    runs: Annotated[
+        bool,
+        typer.Option(
+            "--runs", help="Sum up the runs (seeds, folds) of each model the files name: mean, sd, n."
+        ),
     ] = False,
     data: Annotated[
         str | None,
@@ -103,14 +111,18 @@ def metrics(
     wanted: list[str | Expression] = [*(metric or ())]
     if every_average and average != "micro":
         raise InputError("--averages shows all of them", got=f"--average {average} as well")
-    if interval is None and (level, unit, samples, seed) != (0.95, None, 10_000, 0):
+    if runs:
+        others = "by every_average interval level unit samples seed dask skip_damaged"
+        refuse(context, others, "--runs gives the mean, sd and number of whole files")
+    if interval is None:
         what = "--level, --unit, --samples and --seed are of intervals"
-        raise InputError(what, do="ask for these with --interval")
+        refuse(context, "level unit samples seed", what, do="ask for these with --interval")
     keys = tuple(by.split(",")) if by else ()
     # a tally has no rows to draw from, to join with a graph, or to weigh by what comes later
     whole = not dask and not skip_damaged and not any(map(is_several, ranks))
     told = not set(STRATA).isdisjoint([*keys, *average.split(",")])  # a stream has them as columns
     needs_rows = {
+        "--runs": runs,
         "--interval": interval is not None,
         "--averages": every_average,
         "--data": data is not None or (whole and told),
@@ -131,9 +143,10 @@ def metrics(
     loaded = [Ranks.load(path, candidates=candidates) for path in paths]
     loaded = _stratified(loaded, (*keys, *average.split(",")), data)
     ties = tie_rule(loaded, ties)
-    if interval is not None:
-        if every_average:
-            raise InputError("intervals are of one average", got="--averages", do="use --average")
+    made: Shown
+    if runs:
+        made = seeds(_runs(paths, loaded), *wanted, ties=ties, average=average)
+    elif interval is not None:
         split = [one.by(*keys) if keys else one for one in loaded]
         given = dict(zip(file_names(paths), split, strict=True)) if len(split) > 1 else split[0]
         made = intervals(
@@ -146,16 +159,17 @@ def metrics(
             seed=seed,
             ties=ties,
             average=average,
+            averages=every_average,
         )
-        show(made, form)
     elif len(loaded) > 1:
         shown = AVERAGES if every_average else (average,)
-        show(rows_per_file(paths, loaded, wanted, keys, ties, shown), form)
+        made = rows_per_file(paths, loaded, wanted, keys, ties, shown)
     elif every_average:
-        show(averages(loaded[0], *wanted, by=keys, ties=ties), form)
+        made = averages(loaded[0], *wanted, by=keys, ties=ties)
     else:
         source = loaded[0].by(*keys) if keys else loaded[0]
-        show(source.evaluate(*wanted, ties=ties, average=average), form)
+        made = source.evaluate(*wanted, ties=ties, average=average)
+    show(made, form)
 
 
 def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[Tallies]:
@@ -221,13 +235,45 @@ def rows_per_file(
     return one_count(made, sum(map(len, loaded))) if several else made
 
 
+def _runs(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, list[Ranks]]:
+    """Put the runs of each model together, by the names in their protocols; without, all are of one."""
+    _once(paths, "run")
+    models = [ranks.protocol.get("model", "") for ranks in loaded]
+    if any(models) and not all(models):
+        raise InputError(
+            "not every file says which model it is a run of",
+            got=f"none in {paths[models.index('')]}",
+            do="name it in the protocol (model), or sum these up apart",
+        )
+    found: dict[str, list[Ranks]] = {}
+    for model, ranks in zip(models, loaded, strict=True):
+        found.setdefault(model, []).append(ranks)
+    return found
+
+
+def _once(paths: Sequence[Path], what: str) -> None:
+    """Refuse a file that stands in the command twice."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise InputError(f"one {what} twice", got=" ".join(map(str, paths)), do="give each file once")
+
+
 @app.command("compare")
 def compare_command(
-    ranks: Annotated[list[Path], typer.Argument(help="Files of ranks, one per model.")],
+    context: typer.Context,
+    ranks: Annotated[
+        list[Path],
+        typer.Argument(help="Files of ranks, one per model (and data set, with --across)."),
+    ],
     metric: Metrics = None,
     baseline: Annotated[
         str | None, typer.Option(help="Compare all with this model (a file's name without ending).")
     ] = None,
+    across_data: Annotated[
+        bool,
+        typer.Option(
+            "--across", help="Compare across data sets: index, z, average ranks, critical difference."
+        ),
+    ] = False,
     test: Annotated[Test, typer.Option(help="The paired test.")] = "permutation",
     correction: Annotated[Correction, typer.Option(help="How p is corrected for many tests.")] = "holm",
     level: Level = 0.95,
@@ -253,12 +299,22 @@ def compare_command(
 ) -> None:
     """Compare models on the same targets: differences, intervals around them, paired tests."""
     form = chosen_form(as_json, as_csv, as_markdown, as_latex)
-    if len({path.resolve() for path in ranks}) < len(ranks):
-        raise InputError("one model twice", got=" ".join(map(str, ranks)), do="give each file once")
+    _once(ranks, "model")
+    wanted = metric or ["mrr"]
+    if across_data:
+        others = "baseline test correction unit on mixed samples seed"
+        refuse(context, others, "--across tests the order of models on each data set, not their targets")
+        if len(wanted) > 1:
+            got = ", ".join(wanted)
+            raise InputError("--across orders models by one metric", got=got, do="ask once for each")
     models = [Ranks.load(path, candidates=candidates) for path in ranks]
+    if across_data:
+        made = across(_by_data(ranks, models), wanted[0], level=level, ties=ties, average=average)
+        show(made, form)
+        return
     result = compare(
         dict(zip(file_names(ranks), models, strict=True)),
-        metrics=metric or ["mrr"],
+        metrics=wanted,
         baseline=baseline,
         test=test,
         correction=correction,
@@ -272,6 +328,28 @@ def compare_command(
         average=average,
     )
     show(result, form)
+
+
+def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[str, Ranks]]:
+    """Sort files by data set and model, as their protocols name these; else by folder and file name.
+
+    Where two models on one data set have the same name, as variants of one have, files name them all.
+    """
+    both = list(zip(paths, loaded, strict=True))
+    data = [ranks.protocol.get("data") or path.resolve().parent.name for path, ranks in both]
+    models = [ranks.protocol.get("model") or path.stem for path, ranks in both]
+    if len(set(zip(data, models, strict=True))) < len(both):
+        models = [path.stem for path in paths]
+    found: dict[str, dict[str, Ranks]] = {name: {} for name in data}
+    for name, model, ranks in zip(data, models, loaded, strict=True):
+        if model in found[name]:
+            raise InputError(
+                "one model twice on a data set",
+                got=f"{model} on {name}",
+                do="give one file of each; seeds are for evenrank metrics --runs",
+            )
+        found[name][model] = ranks
+    return found
 
 
 def _list_metrics(form: str) -> None:

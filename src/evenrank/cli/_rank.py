@@ -128,12 +128,6 @@ def rank_command(
     form = chosen_form(as_json, as_csv, as_markdown, as_latex)
     process = launched()
     if process is not None:
-        if into is not None:
-            raise InputError(
-                "one process ranks into a folder",
-                got="--into, and torchrun",
-                do="leave one of them out",
-            )
         mesh = mesh or "queries"
     if process:  # the first one, 0, speaks and writes for all
         quiet, out = True, None

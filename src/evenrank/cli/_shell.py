@@ -84,6 +84,18 @@ def chosen_form(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) 
     return chosen[0] if chosen else "text"
 
 
+def refuse(context: typer.Context, options: str, what: str, do: str | None = None) -> None:
+    """Refuse those options that were written in the command, because they would say nothing there."""
+    written = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in options.split()
+        and getattr(context.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
+    ]
+    if written:
+        raise InputError(what, got=", ".join(written), do=do)
+
+
 def show(result: Shown, form: str) -> None:
     """Write a result to stdout, in the format that was asked for."""
     if form != "text":

@@ -13,8 +13,9 @@ import numpy as np
 from evenrank.adjusted import Adjusted, Expression
 from evenrank.compare._bounds import Bounds, bootstrap, delta, refusal
 from evenrank.compare._sample import By, Sample, unit_name
+from evenrank.data.strata import AVERAGES, one_count
 from evenrank.errors import InputError
-from evenrank.evaluation import Evaluation, arrow, cell, evaluate, shared, title
+from evenrank.evaluation import Evaluation, arrow, cell, evaluate, labelled, shared, title
 from evenrank.grammar import parse
 from evenrank.metric import Ties
 from evenrank.ranks import Groups, Ranks, average_name, tie_rule
@@ -80,14 +81,11 @@ class Intervals(Shown):
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per group and metric: labels, value, low, high, standard error, n."""
-        labels = [
-            dict(zip(self.evaluation.label_names, label, strict=True))
-            for label in self.evaluation.labels
-        ]
+        made = self.evaluation
         return [
-            {**label, "metric": str(expression), **interval._asdict()}
-            for label, row in zip(labels, self.cells, strict=True)
-            for expression, interval in zip(self.evaluation.expressions, row, strict=True)
+            labelled(made.label_names, label, {"metric": str(expression), **interval._asdict()})
+            for label, row in zip(made.labels, self.cells, strict=True)
+            for expression, interval in zip(made.expressions, row, strict=True)
         ]
 
     def content(self) -> dict[str, Any]:
@@ -144,6 +142,7 @@ def intervals(
     seed: int = 0,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
+    averages: bool = False,
 ) -> Intervals:
     """Give metrics with intervals: where they might have come out, had other targets been drawn.
 
@@ -155,6 +154,9 @@ def intervals(
 
     `by` is what is drawn as one: "target", "triple" (head and tail prediction of one triple, which are
     dependent: the default where the keys name triples), "query", or key columns.
+
+    `averages=True` puts three averages side by side, as `averages()` does: over targets, over queries
+    and over relations. What is drawn is the same for each.
 
     Chance is held fixed: an adjusted metric's interval is that of the metric, on the adjusted scale. The
     candidates of this test set are known, not estimated, and z even counts their number. An interval
@@ -176,10 +178,18 @@ def intervals(
     if method not in get_args(Method):
         raise InputError("unknown method", got=repr(method), allowed=", ".join(get_args(Method)))
     check_draws(samples, seed)
+    if averages and average != "micro":
+        got = f"average={average_name(average)!r} as well"
+        raise InputError("averages=True shows micro, query and relation", got=got)
     names, labels, parts, protocol = _parts(ranks)
     ties = tie_rule(parts, ties)
     unit = unit_name(parts, by)
-    drawn = [Sample(part, ties, average, unit) for part in parts]
+    shown = AVERAGES if averages else (average,)
+    drawn = [Sample(part, ties, one, unit) for part in parts for one in shown]
+    if averages:
+        names, labels = (*names, "average"), [(*label, one) for label in labels for one in AVERAGES]
+    else:
+        protocol = {**protocol, "average": average_name(average)}
     evaluation = evaluate(
         [sample.tally for sample in drawn],
         metrics,
@@ -187,8 +197,10 @@ def intervals(
         ties=ties,
         labels=labels,
         label_names=names,
-        protocol={**protocol, "average": average_name(average)},
+        protocol=protocol,
     )
+    if averages:
+        evaluation = one_count(evaluation, sum(map(len, parts)))
     cells: list[tuple[Interval, ...]] = []
     whys: Counter[tuple[str, str]] = Counter()
     weigh = [sample for sample in drawn if sample.units]  # evaluate left the others out, too

@@ -27,7 +27,7 @@ def check_ranks(name: str, given: Any, do: str) -> None:
         raise InputError(f"{name} must be ranks", got=type(given).__name__, do=do)
 
 
-def check_protocols(models: Mapping[str, Ranks]) -> tuple[str, ...]:
+def check_protocols(models: Mapping[str, Ranks], do: str = ALIKE) -> tuple[str, ...]:
     """Refuse models that were ranked in different ways; give notes on what only some of them say.
 
     The content hash decides about the data: where it is the same, data sets may have any name.
@@ -48,7 +48,7 @@ def check_protocols(models: Mapping[str, Ranks]) -> tuple[str, ...]:
         raise InputError(
             "the models were not ranked in the same way",
             got="; ".join(differing),
-            do=ALIKE,
+            do=do,
         )
     silent = [k for k in entries if not all(k in protocol for protocol in protocols.values())]
     return (f"not every model says its {', '.join(silent)}",) if silent else ()

@@ -253,7 +253,7 @@ def across(
     results: list[Result] = []
     wanted = [metric, Adjusted("index", metric), Adjusted("z", metric)]
     for name, ranked in data.items():
-        notes += [f"{name}: {note}" for note in check_protocols(ranked)]
+        notes += [f"{name}: {note}" for note in check_protocols(ranked, do="rank them alike")]
         tallies = [ranked[model].tally(average) for model in models]
         _check_sizes(name, models, [tally.sizes for tally in tallies])
         try:

@@ -53,7 +53,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -72,7 +72,7 @@ from evenrank.errors import InputError
 from evenrank.extras import need
 from evenrank.protocols import Yardstick, remembered
 from evenrank.ranks import Ranks, Work
-from evenrank.runs import Run, resumed
+from evenrank.runs import Book, Run, resumed
 from evenrank.sums import Floats, Ints
 from evenrank.task import Part, Task, in_place
 
@@ -111,7 +111,7 @@ def rank(
     on from there when it is asked for again (`evenrank.runs`). `mesh` says what processes of
     torch.distributed share out when all of them call this: "queries", "candidates" (each counts its
     block of the table), "queries=2,candidates=4", or a DeviceMesh of torch with such dimensions; every
-    process gets all ranks.
+    process gets all ranks, and the first alone writes `into` a folder.
 
     >>> from evenrank.task import Task
     >>> task = Task.of([[0], [1]], targets=[2, 0], size=3)
@@ -119,10 +119,6 @@ def rank(
     >>> ranks.better.tolist(), ranks.candidates.tolist()
     ([1, 2], [3, 3])
     """
-    if into is not None and mesh is not None:
-        raise InputError(
-            "one process ranks into a folder", got="into= with mesh=", do="leave one of them out"
-        )
     crew = None if mesh is None else _crew(mesh, device, scorer)
     start = time.perf_counter()
     ranking = _agreed(crew, partial(_Ranking.of, scorer, task, device, exact, crew))
@@ -134,14 +130,16 @@ def rank(
         show=progress and (crew is None or crew.first),
         on_device=ranking.where is not None,
     )
+    processes = crew.size if crew else 1
     if into is None:
-        with runner(total=task.scores // (crew.size if crew else 1)) as running:
+        with runner(total=task.scores // processes) as running:
             return ranking.ranks(task, running, start)
-    with ranking.begun(task, into, max(THREADS, thread_count(threads))) as run:
-        with runner(total=run.scores) as running:
-            for i in tuple(run.missing):
-                run.keep(i, ranking.ranks(run.blocks[i], running, time.perf_counter()))
-        return run.finish()
+    with ranking.book(task, into, processes * max(THREADS, thread_count(threads))) as book:
+        with runner(total=book.scores // processes) as running:
+            for i in tuple(book.missing):
+                ranks = ranking.ranks(book.blocks[i], running, time.perf_counter())
+                _agreed(crew, partial(book.keep, i, ranks))
+        return _agreed(crew, book.finish)
 
 
 def begun(scorer: Any, task: Task, into: str | os.PathLike[str]) -> AbstractContextManager[Run]:
@@ -232,6 +230,16 @@ class _Ranking:
         }
         return " and ".join(sorted(kinds))
 
+    @contextmanager
+    def book(self, task: Task, into: str | os.PathLike[str], threads: int) -> Iterator[Book]:
+        """Keep book of a ranking into a folder; of several processes the first one opens that."""
+        with ExitStack() as opened:
+
+            def run() -> Run:
+                return opened.enter_context(self.begun(task, into, threads))
+
+            yield run() if self.crew is None else self.crew.book(task, _plan(self.scorer, task), run)
+
     def begun(
         self, task: Task, into: str | os.PathLike[str], threads: int
     ) -> AbstractContextManager[Run]:
@@ -298,7 +306,8 @@ def _yardstick(scorer: Any, task: Task) -> Yardstick | None:
     found = preset.yardstick if preset else None
     if found is None or not found.margin:
         return found
-    return replace(found, margin=float(getattr(scorer, "gamma", found.margin)))
+    gamma = getattr(scorer, "gamma", None)
+    return found if gamma is None else replace(found, margin=float(gamma))
 
 
 def _named(device: Any, scorer: Any) -> str:

@@ -14,6 +14,7 @@ dies is missed at the next step: at once, or where it hangs, after the timeout o
 from __future__ import annotations
 
 import atexit
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,8 +33,9 @@ from evenrank.engine._count import batch, refuse_nan
 from evenrank.engine._run import launched
 from evenrank.engine.scorer import Factored
 from evenrank.errors import EvenrankError, InputError
+from evenrank.runs import Book, Run
 from evenrank.sums import Floats, Ints
-from evenrank.task import Part, offsets
+from evenrank.task import Part, Task, offsets
 
 T = TypeVar("T")
 Plan = list[tuple[Part, Factored | None]]
@@ -44,6 +46,9 @@ ALLOWED = "'queries', 'candidates', both with a number as in 'queries=2,candidat
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 GLANCE = 16  # rows of a table by which it is told from others
 PATIENCE = timedelta(minutes=30)  # how long to wait for a process that neither answers nor ends
+# torchrun keeps a store for its processes, which is there before they meet; how long to wait there for
+# the last words of the first one
+STORE, LAST_WORDS, MOMENT = "TORCHELASTIC_USE_AGENT_STORE", "evenrank/{}", timedelta(seconds=10)
 
 
 class Share(NamedTuple):
@@ -121,6 +126,17 @@ class Crew:
             (better, equal, int(counts[-1]))
             for (better, equal), counts in zip(halves, summed, strict=True)
         ]
+
+    def book(self, task: Task, plan: Plan, run: Callable[[], Run]) -> Book:
+        """Give the run that the first process opens; to the others, a book that says the same."""
+        self._refuse_others(plan)
+        mine = self.agreed(lambda: run() if self.first else None)
+        words = json.dumps([mine.queries, mine.missing, dict(mine.protocol)]) if mine else ""
+        queries, missing, protocol = json.loads("".join(self._gathered(words).values()))
+        book = mine or Book(task, queries, protocol)
+        book.missing = missing
+        book.counts = dict(zip(book.counts, self._summed([*book.counts.values()], SHARED), strict=True))
+        return book
 
     def _share(self, part: Part, factored: Factored | None) -> Share:
         """Cut out what this process counts."""
@@ -268,6 +284,34 @@ def _meet(device: str) -> None:
     with _heard():
         distributed.init_process_group(BACKENDS[device], timeout=PATIENCE)
     atexit.register(distributed.destroy_process_group)
+
+
+def tell_once(words: str, tell: Callable[[str], None]) -> None:
+    """Tell why this process ends, unless it is one of torchrun's and the first ends with the same words.
+
+    That one tells first and then lets the others know: torchrun stops all when one has ended.
+    """
+    process, store = launched(), _store()
+    key = LAST_WORDS.format(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if process and store is not None:
+        with suppress(RuntimeError):  # which is raised where the first one says nothing
+            if store.get(key) == words.encode():
+                return
+    tell(words)
+    if process == 0 and store is not None:
+        with suppress(RuntimeError):  # nobody is left to hear it
+            store.set(key, words)
+
+
+def _store() -> distributed.TCPStore | None:
+    """Open the store that torchrun keeps, if it does."""
+    if os.environ.get(STORE) != "True":
+        return None
+    try:
+        where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        return distributed.TCPStore(*where, is_master=False, timeout=MOMENT)
+    except RuntimeError:
+        return None
 
 
 def _refuse_nan(part: Part) -> None:

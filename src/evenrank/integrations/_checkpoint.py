@@ -31,16 +31,13 @@ class Checkpoint:
     """A model of another library: what scores, the names of its rows where it has them, what to know.
 
     `model` is a model of `evenrank.models`, or a scorer, a black box, which has a `name`, and `entities`
-    and `relations`: how many it knows of each. `gamma` is what the library adds to minus a distance,
-    which orders nothing and is no part of the model's scores, but counts where scores are compared as
-    that library does (`evenrank.protocols`).
+    and `relations`: how many it knows of each.
     """
 
     model: Any
     entities: Sequence[str] | None = None
     relations: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
-    gamma: float | None = None
 
 
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
@@ -60,8 +57,6 @@ def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
         if not missing and isinstance(model, Model):
             object.__setattr__(model, "vocabulary", graph.vocabulary)
     object.__setattr__(model, "notes", notes)
-    if checkpoint.gamma is not None:
-        object.__setattr__(model, "gamma", checkpoint.gamma)
     return model
 
 
@@ -123,6 +118,11 @@ class Renumbered:
     def name(self) -> str:
         """The scorer's own name."""
         return str(self.scorer.name)
+
+    @property
+    def gamma(self) -> float | None:
+        """What its library adds to minus a distance, if it does."""
+        return getattr(self.scorer, "gamma", None)
 
     def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
         """Put queries and candidates in the scorer's numbers, and let it score them."""

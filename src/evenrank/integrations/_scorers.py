@@ -49,7 +49,7 @@ class Projected:
     """Translation between projections, `-|P_r(h) + w_r - P_r(t)|_p`: TransH, TransR, TransD.
 
     Each relation has a table of candidates of its own, so the score does not factor; it is worked out
-    in float64, relation by relation. With p = 2 scores are minus the square. `margin` is added to them.
+    in float64, relation by relation. With p = 2 scores are minus the square. `gamma` is added to them.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Projected:
     relation: Floats
     p: int
     entities: int
-    margin: float = 0.0
+    gamma: float = 0.0
 
     def __post_init__(self) -> None:
         """Check which norm is asked for, and that the arrays fit each other."""
@@ -90,10 +90,10 @@ class Projected:
             shift = self.relation[r] if asked == 2 else -self.relation[r]
             vectors = rows[queries[mine, 2 - asked]] + shift
             if shared:
-                result[mine] = self.margin - cdist(vectors, rows[ids[0]], METRICS[self.p])
+                result[mine] = self.gamma - cdist(vectors, rows[ids[0]], METRICS[self.p])
             else:
                 for at, vector in zip(mine, vectors, strict=True):
-                    result[at] = self.margin - cdist(vector[None], rows[ids[at]], METRICS[self.p])[0]
+                    result[at] = self.gamma - cdist(vector[None], rows[ids[at]], METRICS[self.p])[0]
         return result
 
     def _relations(self, queries: Ints, candidates: Candidates) -> Floats:
@@ -101,7 +101,7 @@ class Projected:
         for r in range(self.relations):
             rows = self.project(r)
             apart = np.abs(rows[queries[:, 0]] + self.relation[r] - rows[queries[:, 2]])
-            every[:, r] = self.margin - (apart**self.p).sum(axis=1)
+            every[:, r] = self.gamma - (apart**self.p).sum(axis=1)
         return np.take_along_axis(every, _matrix(queries, candidates, self.relations), axis=1)
 
 

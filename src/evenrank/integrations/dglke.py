@@ -5,7 +5,7 @@ Read in `models/pytorch/score_fun.py`, `models/general_models.py`, `utils.py`,
 `..._relation.npy`, rows as in the dictionaries that `config.json` names (`entities.tsv`,
 `entities.dict`: id, tab, name). Complex rows hold all real parts, then all imaginary parts; phases are
 stored as in the RotatE code. Gamma orders nothing, but counts in DGL-KE's own comparisons
-(`protocol="dgl-ke"`), so the model keeps it.
+(`protocol="dgl-ke"`), so models of distances keep it.
 
 Scores are those DGL-KE gives to a triple. Corrupted tails it scores another way for RESCAL (the matrix
 transposed) and TransR (`h - r` for `h + r`), and SimplE's scores it cuts at 20: neither is repeated
@@ -28,12 +28,14 @@ from evenrank.integrations.rotate import unit_of_phase
 from evenrank.models import RESCAL, ComplEx, DistMult, RotatE, SimplE, TransE
 
 MODELS: Mapping[str, Callable[[Any, Any, float], Any]] = {
-    "TransE": lambda e, r, _: TransE(e, r, p=2),
-    "TransE_l1": lambda e, r, _: TransE(e, r, p=1),
-    "TransE_l2": lambda e, r, _: TransE(e, r, p=2),
+    "TransE": lambda e, r, gamma: TransE(e, r, p=2, gamma=gamma),
+    "TransE_l1": lambda e, r, gamma: TransE(e, r, p=1, gamma=gamma),
+    "TransE_l2": lambda e, r, gamma: TransE(e, r, p=2, gamma=gamma),
     "DistMult": lambda e, r, _: DistMult(e, r),
     "ComplEx": lambda e, r, _: ComplEx(e, r),
-    "RotatE": lambda e, r, scale: RotatE(e, wide(r) / scale, p=1),
+    "RotatE": lambda e, r, gamma: RotatE(
+        e, wide(r) / unit_of_phase(gamma, r.shape[1]), p=1, gamma=gamma
+    ),
     "RESCAL": lambda e, r, _: RESCAL(e, folded(r, e.shape[1])),
     "SimplE": lambda e, r, _: SimplE(*halves(e), *halves(r)),
 }
@@ -80,9 +82,9 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
         model: Any = Projected("TransR", projection, wide(relation), 1, len(entity), given["gamma"])
         notes += (NOTE.format("TransR"),)
     else:
-        model = MODELS[name](entity, relation, unit_of_phase(given["gamma"], given["emb_size"]))
+        model = MODELS[name](entity, relation, given["gamma"])
     entities, relations = (
         given.get(key) and named([path], Path(given[key]).name, len(rows), what)
         for key, rows, what in (("emap_file", entity, "entities"), ("rmap_file", relation, "relations"))
     )
-    return Checkpoint(model, entities or None, relations or None, notes, given["gamma"])
+    return Checkpoint(model, entities or None, relations or None, notes)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import get_args
+from math import nan
+from typing import NamedTuple, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank.adjusted import Adjusted, Expression
 from evenrank.compare._intervals import check_level
 from evenrank.compare._sample import By, Sample, smooth, unit_name
-from evenrank.errors import InputError
+from evenrank.errors import EvenrankError, InputError
 from evenrank.evaluation import SAMPLED, Evaluation, evaluate
 from evenrank.law import Null
 from evenrank.metric import Ties
@@ -20,13 +23,23 @@ from evenrank.ranks import Groups, Ranks, average_name, tie_rule
 from evenrank.sampled._means import Means, means
 from evenrank.sampled._result import Estimate, Estimated, Estimator, Vary
 from evenrank.sampled._targets import ROW, Targets, pooled
+from evenrank.sums import Ints
 from evenrank.tally import Histogram
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)")
 
 
+class _Way(NamedTuple):
+    """How to estimate: by which guess, over what might have come out otherwise, and how surely."""
+
+    estimator: Estimator
+    gamma: float
+    vary: Vary
+    level: float
+
+
 def estimate(
-    ranks: Ranks | Sequence[Ranks],
+    ranks: Ranks | Groups | Sequence[Ranks | Groups],
     *metrics: str | Expression,
     full: ArrayLike | None = None,
     estimator: Estimator = "em",
@@ -43,7 +56,8 @@ def estimate(
     many there are in all; of other ranks say it with `full`, the target counted: one number, or one per
     target. The candidates must have been drawn from all others alike, each at most once; targets that
     share a draw have the same `draw` key. Several samples of one task (other seeds) may be given as a
-    list; they are averaged, target by target.
+    list; they are averaged, target by target. Of ranks that are split (`ranks.by("side")`) each group is
+    estimated by itself; what cannot be told of a group is NaN, with a note.
 
     Mean ranks have an *interval* around an estimate without bias. MRR, hits@k and others have no such
     estimate: they get *bounds*, which hold for every distribution of ranks, and a guess between them by
@@ -65,40 +79,48 @@ def estimate(
     """
     _check(estimator, vary, gamma)
     check_level(level)
-    if isinstance(ranks, Groups):
-        raise InputError(
-            "estimate each group by itself",
-            got=f"ranks split by {', '.join(ranks.names)}",
-            do="e.g. {label: estimate(part) for label, part in groups}",
-        )
-    several = [ranks] if isinstance(ranks, Ranks) else list(ranks)
-    together = pooled(several, full)
+    several = [ranks] if isinstance(ranks, Ranks | Groups) else list(ranks)
+    names, whole = _names(several), [one.ranks if isinstance(one, Groups) else one for one in several]
+    together = pooled(whole, full)
     ties, unit = tie_rule([together], ties), unit_name([together], by)
-    sample = Sample(together, ties, average, ROW if unit == "target" else unit)
     protocol = {**together.protocol, "average": average_name(average)}
     evaluation = _sampled(several, metrics, ties, average, protocol)
-    if vary == "targets" and sample.units < 2:
-        raise InputError(f"one {unit} alone has no spread", do="vary='candidates' (--vary candidates)")
-    data = Targets(sample, ties, len(several))
-    mean_of = cache(lambda metric: means(data, metric, estimator, gamma, vary, level))
-    values = zip(evaluation.expressions, evaluation.values[0].tolist(), strict=True)
-    cells = [_cell(data, e, sampled, mean_of(smooth(e))) for e, sampled in values]
+    group = np.tile(whole[0].units(names), len(whole)) if names else np.zeros(len(together), np.int64)
+    split = (
+        Sample(together[group == i], ties, average, ROW if unit == "target" else unit)
+        for i in range(int(group.max()) + 1)
+    )
+    data = [Targets(sample, ties, len(several)) for sample in split if sample.units]
+    way = _Way(estimator, gamma, vary, level)
+    made = [
+        _row(targets, evaluation.expressions, values, unit, way, alone=not names)
+        for targets, values in zip(data, evaluation.values.tolist(), strict=True)
+    ]
     return Estimate(
         evaluation,
-        tuple(cells),
+        tuple(cells for cells, _ in made),
         estimator,
         vary,
         level,
         unit,
-        (int(data.drawn.min()), int(data.drawn.max())),
-        (int(data.full.min()), int(data.full.max())),
+        _ends(targets.drawn for targets in data),
+        _ends(targets.full for targets in data),
         len(several),
-        tuple(_outside(evaluation.expressions, cells)),
+        _counted([notes for _, notes in made]),
     )
 
 
+def _names(several: Sequence[Ranks | Groups]) -> tuple[str, ...]:
+    """Give the keys by which samples are split, all of them alike; none, if they are not."""
+    names = {one.names if isinstance(one, Groups) else () for one in several}
+    if len(names) > 1:
+        got = " and ".join(",".join(keys) or "no key" for keys in sorted(names))
+        raise InputError("samples to be pooled are split by different keys", got=got)
+    return names.pop() if names else ()
+
+
 def _sampled(
-    several: Sequence[Ranks],
+    several: Sequence[Ranks | Groups],
     metrics: Sequence[str | Expression],
     ties: Ties,
     average: str | Sequence[str],
@@ -108,27 +130,29 @@ def _sampled(
 
     What is undefined among so few candidates may well be defined among all: here it is no error.
     """
-    labels = [(str(i),) for i in range(len(several))]
-    tallies = [ranks.tally(average) for ranks in several]
-    each = evaluate(
-        tallies,
-        metrics,
-        default=DEFAULT,
-        ties=ties,
-        labels=labels,
-        label_names=("sample",),
-        protocol=protocol,
-    )
+    first = several[0]
+    names, labels = (first.names, first.labels) if isinstance(first, Groups) else ((), ((),))
+    each = [
+        evaluate(
+            [part.tally(average) for part in ([one] if isinstance(one, Ranks) else dict(one).values())],
+            metrics,
+            default=DEFAULT,
+            ties=ties,
+            labels=labels,
+            label_names=names or ("",),
+            protocol=protocol,
+        )
+        for one in several
+    ]
+    notes = dict.fromkeys(note for made in each for note in made.notes if note != SAMPLED)
     return replace(
-        each,
-        values=each.values.mean(axis=0, keepdims=True),
-        labels=((),),
-        label_names=(),
-        counts=each.counts[:1],
-        tie_rates=(sum(each.tie_rates) / len(several),),
+        each[0],
+        values=np.mean([made.values for made in each], axis=0),
+        label_names=names,
+        tie_rates=tuple(np.mean([made.tie_rates for made in each], axis=0).tolist()),
         optimistic=None,
         pessimistic=None,
-        notes=tuple(f"{note}, among the sampled" for note in each.notes if note != SAMPLED),
+        notes=tuple(f"{note}{', among the sampled' * note.startswith('–')}" for note in notes),
     )
 
 
@@ -140,6 +164,37 @@ def _check(estimator: str, vary: str, gamma: float) -> None:
         raise InputError("unknown vary", got=repr(vary), allowed=", ".join(get_args(Vary)))
     if not 0 < gamma <= 1:
         raise InputError("gamma lies above 0 and is at most 1", got=gamma, do="e.g. 0.01")
+
+
+def _row(
+    data: Targets,
+    expressions: Sequence[Expression],
+    sampled: Sequence[float],
+    unit: str,
+    way: _Way,
+    alone: bool,
+) -> tuple[tuple[Estimated, ...], list[str]]:
+    """Estimate the metrics of a group, with notes; what cannot be told is an error if it is alone."""
+    mean_of = cache(lambda metric: means(data, metric, *way))
+    cells, notes = [], []
+    for expression, value in zip(expressions, sampled, strict=True):
+        metric = smooth(expression)
+        try:
+            if way.vary == "targets" and data.sample.units < 2:
+                what, do = f"one {unit} alone has no spread", "vary='candidates' (--vary candidates)"
+                raise InputError(what, do=do)
+            found = _cell(data, expression, value, mean_of(metric))
+        except EvenrankError as error:
+            if alone:
+                raise
+            found = Estimated(value, nan, nan, nan, "unknown", nan)
+            notes.append(f"– {error.what}")
+        if found.value < found.low or found.value > found.high:
+            notes.append(
+                f"{expression}: the estimate is outside its bounds, so what it supposes is not so"
+            )
+        cells.append(found)
+    return tuple(cells), notes
 
 
 def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) -> Estimated:
@@ -155,8 +210,15 @@ def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) ->
     return Estimated(sampled, value, low, high, mean.kind, slope * mean.error)
 
 
-def _outside(expressions: Sequence[Expression], cells: Sequence[Estimated]) -> Iterator[str]:
-    """Say where a guess is refuted by its bounds."""
-    for expression, found in zip(expressions, cells, strict=True):
-        if not found.low <= found.value <= found.high:
-            yield f"{expression}: the estimate is outside its bounds, so what it supposes is not so"
+def _counted(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Give each note once, and of several groups, in how many."""
+    times = Counter(note for notes in rows for note in dict.fromkeys(notes))
+    return tuple(
+        f"{note} (in {n} of {len(rows)} groups)" if len(rows) > 1 else note for note, n in times.items()
+    )
+
+
+def _ends(columns: Iterable[Ints]) -> tuple[int, int]:
+    """Give the least and the greatest number in some columns."""
+    ends = [(int(column.min()), int(column.max())) for column in columns]
+    return min(least for least, _ in ends), max(most for _, most in ends)

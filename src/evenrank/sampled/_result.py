@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from evenrank.adjusted import Expression
 from evenrank.compare._intervals import percent, plural
-from evenrank.evaluation import Evaluation, arrow, cell
+from evenrank.evaluation import Evaluation, arrow, cell, labelled
 from evenrank.grammar import parse
 from evenrank.table import Shown, Table
 
 Estimator = Literal["em", "bv", "cls"]
 Vary = Literal["candidates", "targets"]
-Kind = Literal["interval", "bounds"]
+Kind = Literal["interval", "bounds", "unknown"]
 WORDS = {
     "em": "a smooth distribution of ranks, fitted to the sample (EM)",
     "bv": "all ranks to be equally likely (least squared bias and variance)",
@@ -26,7 +27,7 @@ class Estimated(NamedTuple):
 
     Of kind "interval", `value` has no bias and `low` to `high` holds the truth at the level asked for.
     Of kind "bounds" they hold it at that level or more, and `value` is a guess that supposes how ranks
-    are distributed.
+    are distributed. Of kind "unknown", which only one of several groups can be, they are NaN.
     """
 
     sampled: float
@@ -41,11 +42,11 @@ class Estimated(NamedTuple):
 class Estimate(Shown):
     """Metrics of a full ranking, estimated from ranks among sampled candidates; prints as a table.
 
-    Index it with a metric: `result["mrr"]` is an `Estimated`.
+    Index it with a metric: `result["mrr"]` is an `Estimated`, or a list with one per group.
     """
 
     evaluation: Evaluation
-    cells: tuple[Estimated, ...]
+    cells: tuple[tuple[Estimated, ...], ...]
     estimator: Estimator
     vary: Vary
     level: float
@@ -55,10 +56,18 @@ class Estimate(Shown):
     samples: int
     notes: tuple[str, ...] = ()
 
-    def __getitem__(self, metric: str | Expression) -> Estimated:
-        """Give what is known of a metric."""
+    def __getitem__(self, metric: str | Expression) -> Any:
+        """Give what is known of a metric (or of each group)."""
         self.evaluation[metric]  # says what is there, if this is not
-        return self.cells[self.evaluation.expressions.index(parse(metric))]
+        column = self.evaluation.expressions.index(parse(metric))
+        found = [row[column] for row in self.cells]
+        return found if self.evaluation.label_names else found[0]
+
+    def _lines(self) -> Iterator[tuple[tuple[str, ...], Expression, Estimated]]:
+        """Give the labels of a group, a metric, and what is known of it."""
+        for label, row in zip(self.evaluation.labels, self.cells, strict=True):
+            for expression, found in zip(self.evaluation.expressions, row, strict=True):
+                yield label, expression, found
 
     @property
     def protocol(self) -> dict[str, str]:
@@ -67,10 +76,11 @@ class Estimate(Shown):
         return {**self.evaluation.protocol, **own}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per metric."""
+        """Give one dictionary per group and metric."""
+        names = self.evaluation.label_names
         return [
-            {"metric": str(expression), **found._asdict()}
-            for expression, found in zip(self.evaluation.expressions, self.cells, strict=True)
+            labelled(names, label, {"metric": str(expression), **found._asdict()})
+            for label, expression, found in self._lines()
         ]
 
     def content(self) -> dict[str, Any]:
@@ -86,22 +96,25 @@ class Estimate(Shown):
         }
 
     def tables(self) -> list[Table]:
-        """Lay it out, a metric per line."""
+        """Lay it out, a metric of a group per line."""
         rows = [
             [
+                *label,
                 f"{expression} {arrow(expression)}".rstrip(),
                 *(cell(expression, x) for x in (found.sampled, found.value, found.low, found.high)),
                 found.kind,
             ]
-            for expression, found in zip(self.evaluation.expressions, self.cells, strict=True)
+            for label, expression, found in self._lines()
         ]
-        header = ["metric", "sampled", "estimate", "low", "high", "kind"]
-        return [Table(header, rows, [*self._words(), *self.notes, *self.evaluation.footer()])]
+        names = self.evaluation.label_names
+        header = [*names, "metric", "sampled", "estimate", "low", "high", "kind"]
+        notes = [*self._words(), *self.notes, *self.evaluation.footer()]
+        return [Table(header, rows, notes, labels=len(names) + 1)]
 
     def _words(self) -> list[str]:
         """Say what was drawn, and what the kinds promise."""
         of = "these targets" if self.vary == "candidates" else f"other {plural(self.unit, 2)} like these"
-        kinds = {found.kind for found in self.cells}
+        kinds = {found.kind for row in self.cells for found in row}
         others = tuple(n - 1 for n in self.full)
         times = f", {self.samples} times" if self.samples > 1 else ""
         words = [

@@ -132,7 +132,7 @@ def cut(file: str, rows: int = PART) -> list[Part]:
         return [Part(file)]
     try:
         length = scan(Path(file)).select(pl.len()).collect().item()
-    except (OSError, pl.exceptions.PolarsError):
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return [Part(file)]
     return [Part(file, start, min(rows, length - start)) for start in range(0, length, rows)] or [
         Part(file)

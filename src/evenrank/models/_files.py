@@ -1,0 +1,134 @@
+"""Files of models: safetensors, with a small JSON header that names the model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank.engine._arrays import host
+from evenrank.errors import InputError
+from evenrank.files import replacing
+from evenrank.models._model import Model, present
+from evenrank.models._named import NAMED
+
+if TYPE_CHECKING:
+    from evenrank.data.graph import Graph
+
+METADATA = "evenrank"
+KINDS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # safetensors' names of NumPy's types
+
+
+def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = None) -> None:
+    """Write a model as safetensors, whole or not at all; `graph` says how its rows are numbered."""
+    from safetensors.numpy import save as serialise
+
+    if not isinstance(model, Model):
+        raise InputError(
+            "not a model that can be saved", got=type(model).__name__, allowed=", ".join(NAMED)
+        )
+    if graph is not None and (len(graph.entities), len(graph.relations)) != (
+        model.entities,
+        model.relations,
+    ):
+        raise InputError(
+            "model and graph differ in size",
+            got=f"{model!r} for {len(graph.entities):,} entities, {len(graph.relations):,} relations",
+        )
+    arrays = {name: np.ascontiguousarray(host(getattr(model, name))) for name in present(model)}
+    options = {
+        field.name: getattr(model, field.name)
+        for field in fields(model)  # type: ignore[arg-type]  # every subclass is a dataclass
+        if field.name not in model.ARRAYS
+    }
+    header = {
+        "format": 1,
+        "model": model.name,
+        "options": options,
+        "shapes": {name: list(table.shape) for name, table in arrays.items()},
+        "vocabulary": graph.vocabulary if graph is not None else model.vocabulary,
+    }
+    with replacing(path) as file:
+        file.write_bytes(serialise(arrays, metadata={METADATA: json.dumps(header)}))
+
+
+def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Model:
+    """Read a model that `save` wrote.
+
+    `mapped` leaves the arrays in the file, read-only: rows are read when they are used, and processes
+    that map one file share its memory.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            names = file.keys()
+            arrays = _mapped(path) if mapped else {name: file.get_tensor(name) for name in names}
+    except FileNotFoundError:
+        raise InputError("no such file", got=str(path)) from None
+    except (OSError, SafetensorError, TypeError, KeyError) as error:
+        raise InputError(
+            f"cannot read {path}",
+            got=str(error).splitlines()[0],
+            do="it may be damaged, of another format, or hold bfloat16 (store float32 or float16)",
+        ) from None
+    return _build(path, metadata.get(METADATA), arrays)
+
+
+def _mapped(path: Path) -> dict[str, NDArray[Any]]:
+    """Map the arrays of a safetensors file: the length of a JSON header, the header, the arrays."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    return {
+        name: np.memmap(path, KINDS[about["dtype"]], "r", 8 + length + start, tuple(about["shape"]))
+        for name, about in header.items()
+        if name != "__metadata__"
+        for start in about["data_offsets"][:1]
+    }
+
+
+def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -> Model:
+    """Make the model that the header names, if header and arrays agree."""
+    if header is None:
+        raise InputError(
+            f"{path} does not say which model it holds",
+            got=f"arrays {', '.join(sorted(arrays)) or '(none)'}",
+            do="build the model from its arrays (er.models.TransE(...), ...) and er.models.save it",
+        )
+    try:
+        content = json.loads(header)
+        if content["format"] != 1 or content["model"] not in NAMED:
+            raise InputError(
+                f"{path} holds something else",
+                got=f"model {content['model']!r}, format {content['format']}",
+                allowed=f"{', '.join(NAMED)}; format 1",
+            )
+        kind, options, shapes = NAMED[content["model"]], content["options"], content["shapes"]
+        vocabulary = content.get("vocabulary")
+        found = {name: list(table.shape) for name, table in arrays.items()}
+        if found != shapes:
+            wrong = sorted(
+                name for name in found.keys() | shapes.keys() if found.get(name) != shapes.get(name)
+            )
+            got = ", ".join(
+                f"{name} {found.get(name, 'missing')}, not {shapes.get(name, 'named')}" for name in wrong
+            )
+            raise InputError(f"{path}: header and arrays do not match", got=got)
+        model = kind(**arrays, **options)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{path} has a header evenrank does not understand", got=f"{type(error).__name__}: {error}"
+        ) from None
+    object.__setattr__(model, "vocabulary", vocabulary)
+    return model

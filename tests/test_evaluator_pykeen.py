@@ -144,18 +144,49 @@ def test_the_next_evaluation_of_the_same_triples_prepares_nothing():
     assert found == results(EvenRankEvaluator(), model, mapped_triples=triples) != first
 
 
-def test_triples_by_position_and_one_tensor_of_known_ones():
+def test_arguments_as_pykeen_takes_them():
+    """By position, known triples in one tensor or several, entities in whatever holds numbers."""
     model, data = made("DistMult"), DATA[False]
-    known = torch.cat([data.training.mapped_triples, data.validation.mapped_triples])
+    known = data.training.mapped_triples, data.validation.mapped_triples
     test = data.testing.mapped_triples
-    expected = results(EvenRankEvaluator(), model)
-    one = EvenRankEvaluator().evaluate(model, test, additional_filter_triples=known, use_tqdm=False)
-    by_position = EvenRankEvaluator().evaluate(
-        model, test, 64, additional_filter_triples=known, use_tqdm=False
+    options = {"additional_filter_triples": torch.cat(known), "use_tqdm": False}
+    ways = (
+        EvenRankEvaluator().evaluate(model, test, **options),
+        EvenRankEvaluator().evaluate(model, test, 64, None, None, **options),
+        EvenRankEvaluator().evaluate(model, test, **{**options, "additional_filter_triples": known}),
     )
-    assert one.to_flat_dict() == by_position.to_flat_dict() == expected
+    assert all(way.to_flat_dict() == results(EvenRankEvaluator(), model) for way in ways)
+    inside = test[(test[:, [0, 2]] < 10).all(dim=1)]
+    evaluator, among = EvenRankEvaluator(), list(range(10))
+    few = {"mapped_triples": inside, "restrict_entities_to": among}
+    expected = results(RankBasedEvaluator(), model, **few)
+    for same in (among, np.arange(10), np.arange(10)):
+        found = results(evaluator, model, mapped_triples=inside, restrict_entities_to=same)
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6, nan_ok=True)
+    among += [11, 12]
+    assert results(evaluator, model, **few) == results(EvenRankEvaluator(), model, **few)
+
+
+def test_what_it_refuses():
+    model, test = made("DistMult"), DATA[False].testing.mapped_triples
     with pytest.raises(NotImplementedError):
         results(EvenRankEvaluator(), model, targets=["relation"])
+    with pytest.raises(TypeError, match="restrict_entites_to"):
+        results(EvenRankEvaluator(), model, restrict_entites_to=[0, 1])
+    for targets in ("tail", ["tial"]):
+        assert f"got {targets!r}" in refused(results, EvenRankEvaluator(), model, targets=targets)
+    for other in (test.numpy(), DATA[False].testing):
+        said = refused(results, EvenRankEvaluator(), model, mapped_triples=other)
+        assert f"got {type(other).__name__}" in said
+    assert "memory" in refused(EvenRankEvaluator, memory="much")
+    assert "threads" in refused(EvenRankEvaluator, threads=0)
+
+
+def test_a_black_box_is_told_once():
+    evaluator, model = EvenRankEvaluator(), made("ERMLP")
+    with pytest.warns(RuntimeWarning, match="ERMLP falls back to black box"):
+        first = results(evaluator, model)
+    assert results(evaluator, model) == first  # where a warning would be an error
 
 
 def test_ties_are_told_apart():
@@ -199,7 +230,10 @@ def test_a_diverged_model_is_refused():
         model.entity_representations[0]._embeddings.weight.fill_(float("nan"))
     theirs = results(RankBasedEvaluator(metrics=["mrr"], add_defaults=False), model)
     assert theirs["both.realistic.inverse_harmonic_mean_rank"] == 2
-    assert "NaN" in refused(results, EvenRankEvaluator(), model)
+    evaluator = EvenRankEvaluator()
+    results(evaluator, made("TransE"))
+    assert "NaN" in refused(results, evaluator, model)
+    assert evaluator.ranked is None
 
 
 def test_inductive_modes_are_left_to_pykeen():

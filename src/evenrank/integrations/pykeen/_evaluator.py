@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pykeen.evaluation import RankBasedEvaluator, RankBasedMetricResults, evaluator_resolver
 from pykeen.evaluation.rank_based_evaluator import _iter_ranks
+from torch import is_tensor
 
 from evenrank.engine import rank
+from evenrank.engine._run import memory_limit, thread_count
+from evenrank.errors import InputError
 from evenrank.integrations.pykeen._metrics import Metrics
-from evenrank.integrations.pykeen._scorer import scorer
+from evenrank.integrations.pykeen._scorer import BlackBox, scorer
 from evenrank.ranks import Ranks
 from evenrank.sums import Ints
 from evenrank.task import HOLE, Task
 
 COLUMN = {"head": 0, "tail": 2}
-LIMITS = ("restrict_entities_to", "restrict_relations_to")
+EVALUATE = signature(RankBasedEvaluator.evaluate)
 
 
 class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is not there when types are checked
@@ -41,43 +46,53 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
     ) -> None:
         """Take the options of both."""
         super().__init__(*args, **kwargs)
+        memory_limit(memory), thread_count(threads)  # refuse what is wrong with them before training
         self._options: dict[str, Any] = {"memory": memory, "threads": threads, "exact": exact}
         self._prepared = _Prepared()
+        self._told = False
         self.ranked: Ranks | None = None
 
-    def evaluate(
-        self, model: Any, mapped_triples: Any, *args: Any, **given: Any
-    ) -> RankBasedMetricResults:
+    @wraps(RankBasedEvaluator.evaluate)
+    def evaluate(self, *args: Any, **kwargs: Any) -> RankBasedMetricResults:
         """Evaluate as PyKEEN does without sorting all known triples, which takes it the longest."""
-        known, targets = given.get("additional_filter_triples"), given.get("targets", tuple(COLUMN))
-        limited = self.mode or any(given.get(limit) is not None for limit in LIMITS)
-        if args or limited or known is None or not self.filtered or not set(targets) <= COLUMN.keys():
-            return super().evaluate(model, mapped_triples, *args, **given)
+        bound = EVALUATE.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        _check(given["mapped_triples"], given["targets"])
+        known = given["additional_filter_triples"]
+        limited = given["restrict_entities_to"] is not None or given["restrict_relations_to"] is not None
+        self.ranked = None
+        if limited or self.mode or known is None or not self.filtered or "relation" in given["targets"]:
+            return super().evaluate(*args, **kwargs)
+        quiet = {} if given["use_tqdm"] else {"disable": True}
         return self._evaluate_on_device(
-            model,
-            mapped_triples=mapped_triples,
-            all_pos_triples=[*(known if isinstance(known, list) else [known]), mapped_triples],
-            targets=targets,
+            given["model"],
+            mapped_triples=given["mapped_triples"],
+            all_pos_triples=[*([known] if is_tensor(known) else known), given["mapped_triples"]],
+            targets=given["targets"],
             restrict_entities_to=None,
-            device=given.get("device") or model.device,
-            tqdm_kwargs={"disable": not given.get("use_tqdm", True), **(given.get("tqdm_kwargs") or {})},
+            device=given["device"] or given["model"].device,
+            tqdm_kwargs={**(given["tqdm_kwargs"] or {}), **quiet},
         )
 
     def _evaluate_on_device(self, model: Any, **given: Any) -> RankBasedMetricResults:
         """Rank by evenrank where PyKEEN would go through batches."""
         if self.mode:  # inductive: each mode has entities of its own
             return super()._evaluate_on_device(model=model, **given)
-        known = given["all_pos_triples"]
-        known = known if known is None or isinstance(known, list) else [known]
+        known, among = given["all_pos_triples"], given["restrict_entities_to"]
+        known = [known] if is_tensor(known) else known
         self._prepared.take(
             _rows(given["mapped_triples"]),
             None if known is None else [_rows(triples) for triples in known],
             tuple(given["targets"]),
             model.num_entities,
-            given["restrict_entities_to"],
+            None if among is None else tuple(sorted({int(one) for one in among})),
         )
         shown = not given["tqdm_kwargs"].get("disable", False)
         model = scorer(model.to(given["device"]))
+        if isinstance(model, BlackBox) and not self._told:
+            self._told = True
+            warnings.warn(f"{model.name} {model.notes[0]}", RuntimeWarning, stacklevel=3)
         self.ranked = rank(model, self._prepared.task, progress=shown, **self._options)
         self.clear()
         self.num_entities = model.entities
@@ -119,6 +134,18 @@ class _Prepared:
         self._rows, self._words = [some.copy() for some in rows], words
 
 
+def _check(triples: Any, targets: Any) -> None:
+    """Refuse what would end in words that nobody understands."""
+    if not is_tensor(triples):
+        raise InputError(
+            "triples must be a tensor of ids",
+            got=type(triples).__name__,
+            do="take the mapped_triples of a triples factory",
+        )
+    if isinstance(targets, str) or not set(targets) <= {*COLUMN, "relation"}:
+        raise InputError("unknown targets", got=repr(targets), allowed="a list of head, tail, or both")
+
+
 def _rows(triples: Any) -> Ints:
     found: Ints = triples.cpu().numpy()
     return found
@@ -129,12 +156,12 @@ def _task(
     known: Ints | None,
     targets: Collection[str],
     size: int,
-    among: Collection[int] | None,
+    among: tuple[int, ...] | None,
 ) -> Task:
     """Ask for the heads and tails of triples, among all entities or some."""
     lists: dict[str, Any] = {}
     if among is not None:
-        lists = {"candidates": [_ids(among)], "group": np.zeros(len(triples), dtype=np.int64)}
+        lists = {"candidates": [among], "group": np.zeros(len(triples), dtype=np.int64)}
     parts = [
         Task.of(
             _asked(triples, side),
@@ -156,7 +183,3 @@ def _asked(triples: Ints, side: str) -> Ints:
     rows = triples.copy()
     rows[:, COLUMN[side]] = HOLE
     return rows
-
-
-def _ids(among: Collection[int]) -> NDArray[Any]:
-    return np.unique(np.fromiter((int(one) for one in among), dtype=np.int64))

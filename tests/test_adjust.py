@@ -64,6 +64,24 @@ def test_larger_is_better_for_index_and_z(sizes, metric):
     assert index(law.mean()) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["mrr", "mr", "gmr", "hits@1"])
+def test_a_perfect_ranking_has_an_index_of_exactly_one_and_chance_of_zero(name):
+    index = er.parse(f"index({name})")
+    for size in range(2, 200):
+        assert index(er.Tally.of([0] * 3, [0] * 3, [size] * 3)) == 1.0
+        law = er.null(name, [size] * 3)
+        line = er.index(law)
+        assert line(float(law.mean())) == 0.0
+        assert np.array_equal(line(np.array([float(law.mean()), law.best])), [0.0, 1.0])
+
+
+@pytest.mark.parametrize(("name", "smaller"), [("hits@5", True), ("mrr", False)])
+def test_only_hits_have_a_smaller_k(name, smaller):
+    with pytest.raises(er.DegenerateError, match="rank among more candidates") as error:
+        er.index(er.null(name, [1, 1]))
+    assert str(error.value).endswith("or choose a smaller k") == smaller
+
+
 def test_inverting_recovers_published_raw_values():
     law = er.null("mrr", {14_541: 40_932})
     for line in (er.ratio(law), er.index(law), er.z(law)):

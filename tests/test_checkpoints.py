@@ -74,6 +74,24 @@ def test_damaged_files(tmp_path):
             load(path)
 
 
+@pytest.mark.parametrize("trust_pickle", [False, True])
+def test_files_that_are_no_files_of_torch(tmp_path, trust_pickle):
+    """To trust them would not help: they are damaged, or were not written by torch."""
+    need("torch")
+    tables = {"ent_embeddings": rows(N, D), "rel_embeddings": rows(R, D)}
+    path = openke_file(tmp_path / "transe.ckpt", tables)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"transe.ckpt; got EOFError: an archive without its end; it"):
+        load(path, trust_pickle=trust_pickle)
+    path.write_bytes(pickle.dumps({"ent_embeddings.weight": rows(N, D)}))
+    with pytest.raises(InputError, match=r"^torch.save did not write .*transe.ckpt.*save it with"):
+        load(path, trust_pickle=trust_pickle)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match=r"cannot read .*transe.ckpt; got IsADirectoryError"):
+        load(path, trust_pickle=trust_pickle, format="openke")
+
+
 def test_files_nobody_knows(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "empty").mkdir()

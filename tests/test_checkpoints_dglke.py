@@ -72,10 +72,11 @@ def test_models_of_dglke(tmp_path, name):
 @pytest.mark.parametrize("name", ["TransE_l1", "TransE_l2", "RotatE", "DistMult"])
 def test_distances_of_dglke_keep_their_gamma(tmp_path, name):
     """It decides how far ahead a known answer must be to count in DGL-KE's own protocol."""
-    entity, relation = dglke_folder(tmp_path / "run", name, emap_file="entities.tsv")
+    entity, relation = dglke_folder(tmp_path / "run", name, emap_file="entities.tsv", rmap_file="r.tsv")
     order = np.roll(np.arange(N), 2)  # row i is of the entity of this name
     lines = [f"{row}\t{name}\n" for row, name in enumerate(order)]
     (tmp_path / "run/entities.tsv").write_text("".join(lines))
+    (tmp_path / "run/r.tsv").write_text("".join(f"{row}\t{row}\n" for row in range(R)))
     theirs = every(DGLKE[name][0], entity, relation, entity)
     rows_of = np.argsort(order)
     theirs = theirs[np.ix_(rows_of, np.arange(R), rows_of)].astype(np.float32)
@@ -92,8 +93,8 @@ def test_distances_of_dglke_keep_their_gamma(tmp_path, name):
     want = er.rank(scores, task, progress=False)
     for one in (model, er.models.load(tmp_path / "again.safetensors")):
         ranks = er.rank(one, task, progress=False)
-        margin = 12 if name == "DistMult" else GAMMA  # a product has none
-        assert ranks.protocol["scores"].startswith(f"float32, log-sigmoid (of {margin:g} - distance)")
+        margin = "" if name == "DistMult" else f" (of {GAMMA:g} - distance)"  # a product has none
+        assert ranks.protocol["scores"] == f"float32, log-sigmoid{margin}, known answers lose 1"
         assert ranks.better.tolist() == want.better.tolist()
         assert ranks.equal.tolist() == want.equal.tolist()
 
@@ -107,6 +108,8 @@ def test_transr_of_dglke_is_a_black_box_and_says_so(tmp_path):
 
     model = load(tmp_path / "run")
     agree(model, every(score, range(N), range(R), range(N)))
+    task = er.Graph.of([[0, 0, 1]], entities=N, relations=R, test=[[0, 1, 2]]).task(protocol="dgl-ke")
+    assert er.rank(model, task).protocol["scores"].startswith("float32, log-sigmoid (of 9 - distance)")
     assert model.gamma == renumbered(model, np.roll(np.arange(N), 1), None).gamma == GAMMA
     assert model.notes == (
         "tails are ranked by h + r, as triples are scored; DGL-KE ranks them by h - r",
@@ -157,6 +160,13 @@ def test_names_and_bad_folders_of_dglke(tmp_path):
     (path / "relations.tsv").write_text("1\tb\n0\ta\n2\tc\n")
     checkpoint = read(path)
     assert (checkpoint.entities[3], checkpoint.relations) == ("e3", ["a", "b", "c"])
+    (path / "relations.tsv").unlink()
+    with pytest.raises(InputError, match=r"half a checkpoint: no relations.tsv; got entities.tsv alone"):
+        load(path)
+    dglke_folder(path, "DistMult", gamma="abc")
+    with pytest.raises(InputError, match=r'config.json: gamma must be a number; got "abc"'):
+        load(path)
+    dglke_folder(path, "DistMult")
     (path / "toy_DistMult_relation.npy").unlink()
     with pytest.raises(InputError, match=r"half a checkpoint: no toy_DistMult_relation.npy"):
         load(path)

@@ -147,7 +147,12 @@ def test_relational_tucker_of_libkge(tmp_path, libkge_file):
     }
     options = {"model": "m", "m": {"class_name": "RelationalTucker3"}}
     libkge_file(tmp_path / "a.pt", options, tables)
-    agree(load(tmp_path / "a.pt"), every(bilinear, entity, short @ matrix.T, entity))
+    model = load(tmp_path / "a.pt")
+    agree(model, every(bilinear, entity, short @ matrix.T, entity))
+    assert (model.name, model.notes) == (
+        "RelationalTucker3",
+        ("RelationalTucker3, written as TuckER",),
+    )
     libkge_file(tmp_path / "b.pt", options, embedders(entity, short))
     with pytest.raises(
         InputError, match=r"Relational Tucker3 without '_relation_embedder.base_embedder"
@@ -168,12 +173,15 @@ def test_names_of_libkge(tmp_path, libkge_file):
     libkge_file(tmp_path / "checkpoint_best.pt", libkge_options("complex"), tables)
     libkge_file(tmp_path / "checkpoint_00020.pt", libkge_options("transe"), tables)
     (tmp_path / "entity_ids.del").write_text("".join(f"{i}\te{i}\n" for i in range(N)))
+    with pytest.raises(
+        InputError, match=r"half a checkpoint: no relation_ids.del; got entity_ids.del alone; copy the"
+    ):
+        read(tmp_path)
+    assert read(tmp_path / "packaged.pt").relations == ["a", "b", "c"]  # which brings its own
+    (tmp_path / "relation_ids.del").write_text("0\ta\n1\tb\n2\tc\n")
     checkpoint = read(tmp_path)
-    assert (checkpoint.model.name, checkpoint.entities[-1], checkpoint.relations) == (
-        "ComplEx",
-        "e6",
-        None,
-    )
+    assert (checkpoint.model.name, checkpoint.entities[-1]) == ("ComplEx", "e6")
+    assert checkpoint.relations == ["a", "b", "c"]
 
 
 def test_bad_checkpoints_of_libkge(tmp_path, libkge_file):
@@ -194,9 +202,19 @@ def test_bad_checkpoints_of_libkge(tmp_path, libkge_file):
         InputError, match=r"cannot read .*d.pt; got AttributeError.*no attribute 'options"
     ):
         load(tmp_path / "d.pt")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "config.yaml").touch()
-    (run / "trace.yaml").touch()
+    options = {"model": "m", "m": {"class_name": "RotatE", "l_norm": 3.0}}
+    libkge_file(tmp_path / "e.pt", options, embedders(rows(N, D), rows(R, D // 2)))
+    with pytest.raises(
+        InputError, match=r"e.pt: RotatE does not factor; got l_norm 3.0; rank it by a function"
+    ):
+        load(tmp_path / "e.pt")
+
+
+@pytest.mark.parametrize("beside", ["trace.yaml", "kge.log", "entity_ids.del"])
+def test_half_a_folder_of_libkge(tmp_path, beside):
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(InputError, match="no reader knows"):  # any tool may call its settings so
+        load(tmp_path)
+    (tmp_path / beside).touch()
     with pytest.raises(InputError, match=r"half a checkpoint: no checkpoint_best.pt"):
-        load(run)
+        load(tmp_path)

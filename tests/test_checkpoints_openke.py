@@ -95,10 +95,11 @@ def test_other_models_of_openke(tmp_path):
     agree(load(openke_file(tmp_path / "distmult.ckpt", two)), every(product, entity, relation, entity))
     model = load(openke_file(tmp_path / "fb15k-hole.ckpt", two))
     agree(model, every(correlation, entity, relation, entity))
-    assert model.notes == ("taken to be HolE, as its file is called",)
+    assert model.notes == ("taken to be HolE, as its file is called", "HolE, written as ComplEx")
     # only the forward relations are asked when it is tested
     tested = load(openke_file(tmp_path / "s.ckpt", two | {"rel_inv_embeddings": rows(R, D)}))
     agree(tested, every(product, entity, relation, entity))
+    assert (tested.name, tested.notes) == ("SimplE", ("SimplE, written as DistMult",))
     matrix = rows(R, D * D)
     rescal = {"ent_embeddings": entity, "rel_matrices": matrix}
     model = load(openke_file(tmp_path / "r.ckpt", rescal))
@@ -169,7 +170,12 @@ def test_names_of_openke(tmp_path):
     tables = {name: OPENKE_TABLES[name] for name in ("ent_embeddings", "rel_embeddings")}
     path = openke_file(tmp_path / "transe.ckpt", tables)
     (tmp_path / "entity2id.txt").write_text(f"{N}\n" + "".join(f"e{i}\t{N - 1 - i}\n" for i in range(N)))
+    with pytest.raises(InputError, match=r"half a checkpoint: no relation2id.txt; got entity2id.txt al"):
+        read(path)
+    (tmp_path / "relation2id.txt").write_text("3\nr0\t0\nr1\t1\nr2\t2\n")
     assert read(path).entities == [f"e{i}" for i in reversed(range(N))]
+    with pytest.raises(InputError, match=r"no reader knows.*name the file itself: .*transe.ckpt$"):
+        read(tmp_path)
     (tmp_path / "relation2id.txt").write_text("1\nr0\t0\n")
     with pytest.raises(InputError, match=r"relation2id.txt does not have.*1 relations, and 3 rows"):
         read(path)

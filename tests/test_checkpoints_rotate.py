@@ -1,5 +1,8 @@
 """Checkpoints of the RotatE code: tables in a folder, and what its formulas say of a triple."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -40,7 +43,10 @@ ROTATE = {
 def test_models_of_the_rotate_code(tmp_path, name):
     entity, relation = rotate_folder(tmp_path / "run", name)
     score, value = ROTATE[name]
-    agree(load(tmp_path / "run"), every(score, entity, relation, entity), value, tolerance=1e-4)
+    model = load(tmp_path / "run")
+    agree(model, every(score, entity, relation, entity), value, tolerance=1e-4)
+    assert model.name == name
+    assert model.notes == (("pRotatE, written as RotatE",) if name == "pRotatE" else ())
 
 
 def test_rows_of_the_rotate_code_are_numbered_by_its_dictionaries(tmp_path):
@@ -67,9 +73,10 @@ def test_data_path_leads_to_the_dictionaries(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/entities.dict").write_text("".join(f"{i}\te{i}\n" for i in range(N)))
     rotate_folder(tmp_path / "run", data_path=str(tmp_path / "data"))
+    (tmp_path / "run/relations.dict").write_text("0\ta\n1\tb\n2\tc\n")
     checkpoint = read(tmp_path / "run")
     assert checkpoint.entities == [f"e{i}" for i in range(N)]
-    assert checkpoint.relations is None
+    assert checkpoint.relations == ["a", "b", "c"]
 
 
 def test_without_names_the_counts_must_be_the_graph_s(tmp_path):
@@ -90,6 +97,16 @@ def test_half_a_folder_of_the_rotate_code(tmp_path, lost):
         load(tmp_path / "run")
 
 
+@pytest.mark.parametrize("there", ["entities.dict", "relations.dict"])
+def test_one_dictionary_without_the_other(tmp_path, there):
+    """The rows it numbers would be right, and the others wrong without a word."""
+    rotate_folder(tmp_path / "run")
+    (tmp_path / "run" / there).write_text("0\ta\n")
+    (lost,) = {"entities.dict", "relations.dict"} - {there}
+    with pytest.raises(InputError, match=rf"run is half a checkpoint: no {lost}; got {there} alone"):
+        load(tmp_path / "run")
+
+
 def test_bad_folders_of_the_rotate_code(tmp_path):
     path = tmp_path / "run"
     rotate_folder(path, hidden_dim=D + 1)
@@ -99,6 +116,7 @@ def test_bad_folders_of_the_rotate_code(tmp_path):
     with pytest.raises(InputError, match=r"does not have.*'HAKE'.*TransE, DistMult"):
         load(path)
     rotate_folder(path)
+    (path / "relations.dict").write_text("0\ta\n1\tb\n2\tc\n")
     (path / "entities.dict").write_text("0\ta\n1\tb\n")
     with pytest.raises(
         InputError, match=r"entities.dict does not have the names.*2 entities, and 7 rows"
@@ -112,20 +130,25 @@ def test_bad_folders_of_the_rotate_code(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*config.json"):
         load(path)
     (path / "config.json").write_text("[]")
-    with pytest.raises(InputError, match=r"config.json does not say model, gamma"):
+    with pytest.raises(InputError, match=r"config.json does not say model, .*, gamma, hidden_dim"):
         load(path)
     (path / "config.json").write_text('{"model": "RotatE"}')
-    with pytest.raises(InputError, match=r"config.json does not say gamma, hidden_dim"):
+    with pytest.raises(InputError, match=r"config.json does not say double_.*, gamma, hidden_dim"):
         load(path)
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"gamma": None}, {"gamma": "9"}, {"hidden_dim": None}, {"data_path": 5}, {"hidden_dim": [1] * D}],
+    [{"gamma": None}, {"gamma": "abc"}, {"hidden_dim": None}, {"hidden_dim": [1] * D}],
 )
 def test_settings_of_another_kind(tmp_path, changes):
     rotate_folder(tmp_path / "run", **changes)
-    with pytest.raises(InputError, match=r"cannot read .*run; got TypeError.*damaged|not of one model"):
+    ((key, value),) = changes.items()
+    message = re.escape(f"config.json: {key} must be a number; got {json.dumps(value)}")
+    with pytest.raises(InputError, match=message):
+        load(tmp_path / "run")
+    rotate_folder(tmp_path / "run", data_path=5)
+    with pytest.raises(InputError, match=r"cannot read .*run; got TypeError.*damaged"):
         load(tmp_path / "run")
 
 

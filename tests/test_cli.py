@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import evenrank as er
 from drawn import drawn
+from evenrank.cli._shell import print_table
 
 MODELS = sorted((Path(er.__file__).parent / "data" / "models").glob("*.safetensors"))
 NATIONS = next(path for path in MODELS if path.stem == "nations-transe")
@@ -199,10 +201,14 @@ def test_rank_tells_what_is_unseen(tmp_path):
     )
     assert done.returncode == 0
     assert "note: test: 1 of 1 triples have an entity or relation that train never shows" in done.stderr
+    assert "; --unseen drop leaves them out\n" in done.stderr  # as the shell has it
     assert "has no triples to rank" in run(*command, "--unseen", "drop", code=2)
 
 
-def test_rank_stops_cleanly(tmp_path):
+@pytest.mark.parametrize(
+    ("option", "goes_on"), [("-o", ""), ("--into", "; the same command goes on where it was")]
+)
+def test_rank_stops_cleanly(tmp_path, option, goes_on):
     """Ctrl-C: one line, exit code 130, nothing written."""
     entities = 200_000
     er.models.save(
@@ -212,11 +218,11 @@ def test_rank_stops_cleanly(tmp_path):
     triples = np.stack([np.arange(entities), np.zeros(entities), np.arange(entities)[::-1]], axis=1)
     for split in ("train", "test"):
         np.save(tmp_path / f"{split}.npy", triples.astype(np.int64))
-    out = tmp_path / "ranks.parquet"
+    out = tmp_path / ("ranks.parquet" if option == "-o" else "run")
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", "import evenrank.cli as c; print('up', flush=True); c.main()"),
-            *("rank", str(tmp_path / "model.safetensors"), "--data", str(tmp_path), "-o", str(out)),
+            *("rank", str(tmp_path / "model.safetensors"), "--data", str(tmp_path), option, str(out)),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -228,9 +234,9 @@ def test_rank_stops_cleanly(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "evenrank: stopped; nothing is half-written"
+    assert errors.splitlines()[-1] == f"evenrank: stopped; nothing is half-written{goes_on}"
     assert "Traceback" not in errors
-    assert not out.exists()
+    assert not (out if option == "-o" else out / "ranks.parquet").exists()
 
 
 def test_data_show_and_check(tmp_path):
@@ -292,6 +298,16 @@ def test_help_and_version():
         (["rank", "MODEL", "--data", "nations", "--candidates", "few"], "unknown candidates; got 'few'"),
         (["rank", "MODEL", "--data", "nations", "--candidates", "sampled:x"], "write sampled:500"),
         (["rank", "MODEL", "--data", "nations", "--candidates", "typed"], "not among the candidates"),
+        (
+            ["rank", "MODEL", "--data", "nations", "--candidates", "typed"],
+            "got head usa, relation accusation",
+        ),
+        (["rank", "MODEL", "--data", "nations", "--candidates", "typed"], "own set: --outside add"),
+        (
+            ["compare", "FOLDER"],
+            "a folder is no file of ranks; got FOLDER; name the files in it: FOLDER",
+        ),
+        (["report", "FOLDER"], "a folder is no file of ranks; got FOLDER; name the files in it: FOLDER"),
         (["rank", "MODEL", "--data", "nations", "--memory", "many"], "memory must be a size"),
         (["rank", "MODEL", "--data", "nations", "--threads", "0"], "threads must be"),
         (["rank", "MODEL", "--data", "nations", "-o", "no/where/r.parquet"], "got no such folder"),
@@ -302,8 +318,9 @@ def test_help_and_version():
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, file):
-    line = run(*({"FILE": file, "MODEL": NATIONS}.get(a, a) for a in arguments), code=2)
-    assert message in line
+    given = {"FILE": file, "MODEL": NATIONS, "FOLDER": file.parent}
+    line = run(*(given.get(a, a) for a in arguments), code=2)
+    assert message in line.replace(str(file.parent), "FOLDER")
 
 
 def test_bad_size_files(tmp_path):
@@ -472,3 +489,17 @@ def test_compare_across_data_sets_refuses(tmp_path):
     assert message == (
         "--across tests the order of models on each data set, not their targets; got --baseline, --mixed"
     )
+
+
+def test_a_table_too_wide_for_a_terminal_is_printed_row_by_row(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    pairs = er.compare(a=drawn(), b=drawn()).tables()[1]
+    print_table(pairs)
+    said = capsys.readouterr().out
+    assert said == f"{pairs.stacked()}\n"
+    assert said.startswith("metric            mrr ↑\nfirst             a\n")
+    assert said.endswith(f"{pairs.notes[-1]}\n")
+    many = replace(pairs, rows=[*pairs.rows] * 30)
+    print_table(many)
+    assert capsys.readouterr().out == f"{many.text()}\n"

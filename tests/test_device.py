@@ -226,7 +226,27 @@ def test_bad_scores_and_devices(device):
         er.rank(bad, TASKS["filtered"], device=device)
     with pytest.raises(er.InputError, match="this device cannot be used; got 'nowhere'"):
         er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="nowhere")
+    with pytest.raises(er.InputError, match=r"got 'torch:meta' \(there are no numbers on it\)"):
+        er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="torch:meta")
+    if not torch.backends.mps.is_available():
+        with pytest.raises(er.InputError, match=r"got 'torch:mps' \([^;]{1,99}\); allowed: cpu"):
+            er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="torch:mps")
     assert len(er.rank(models(GRAPH, 2)[0], TASKS["raw"], device="auto")) == 402
+
+
+@pytest.mark.parametrize("bad", [torch.ones(14, 2).to_sparse(), torch.ones(14, 2, device="meta")])
+def test_tensors_without_all_of_their_numbers(bad):
+    with pytest.raises(er.InputError, match=r"^entity must be a tensor with all of its numbers; got"):
+        er.models.DistMult(bad, np.ones((55, 2)))
+    with pytest.raises(er.InputError, match=r"^scores must be a tensor with all of its numbers; got"):
+        er.rank(lambda queries, candidates: bad, TASKS["raw"])
+
+
+def test_modules_are_ranked_by_their_scores():
+    """A module can be called, but with what it was trained on."""
+    message = r"^a module is ranked by its method score\(queries, candidates\); got Embedding without"
+    with pytest.raises(er.InputError, match=message):
+        er.rank(torch.nn.Embedding(14, 4), TASKS["raw"])
 
 
 @pytest.mark.parametrize("device", DEVICES)

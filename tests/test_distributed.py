@@ -35,6 +35,15 @@ needs_torch = pytest.mark.skipif(
 MODEL = Path(er.__file__).parent / "data/models/nations-complex.safetensors"
 
 
+def gpus():
+    """How many GPUs torch sees, if it is there."""
+    if find_spec("torch") is None:
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
 def numbers(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
@@ -486,7 +495,7 @@ def test_a_process_that_is_gone_ends_all(how):
 # The command ----------------------------------------------------------------------------------------
 
 
-def torchrun(count, *arguments, program=("-m", "evenrank.cli")):
+def torchrun(count, *arguments, program=("-m", "evenrank.cli"), command="rank"):
     """Run the command as people do."""
     return subprocess.run(
         [
@@ -497,7 +506,8 @@ def torchrun(count, *arguments, program=("-m", "evenrank.cli")):
                 "--standalone",
                 f"--nproc-per-node={count}",
             ),
-            *(*program, "rank", *map(str, arguments), "--data", "nations"),
+            *(*program, command, *map(str, arguments)),
+            *(("--data", "nations") if command == "rank" else ()),
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(er.__file__).parents[1])},
         capture_output=True,
@@ -524,6 +534,11 @@ def test_the_first_process_speaks_and_writes(tmp_path):
     [
         ([MODEL, "--mesh", "rows"], "this describes no mesh; got 'rows'"),  # once they would meet
         ([MODEL, "--slip"], "No such option: --slip"),  # long before
+        pytest.param(
+            [MODEL, "--device", "cuda"],
+            "this device cannot be used; got 'cuda' (",
+            marks=pytest.mark.skipif(gpus() > 0, reason="there is a GPU"),
+        ),
     ],
 )
 def test_the_command_refuses_in_one_line(arguments, said):
@@ -533,6 +548,34 @@ def test_the_command_refuses_in_one_line(arguments, said):
     assert done.stdout == ""
     assert done.stderr.count("evenrank: ") == done.stderr.count(f"evenrank: {said}") == 1
     assert done.stderr.count("exitcode  : 2") >= 1
+
+
+@needs_torch
+def test_each_process_needs_a_gpu(monkeypatch):
+    from evenrank.engine import _distributed
+
+    taken = []
+    monkeypatch.setattr("torch.cuda.set_device", taken.append)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    _distributed._take_gpu(0)
+    assert taken == [0]
+    with pytest.raises(
+        er.InputError, match=r"of its own; got 2 processes, 1 GPU; .*--nproc-per-node 1$"
+    ):
+        _distributed._take_gpu(1)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(er.InputError, match=r"got 4 processes, 2 GPUs; start one for each"):
+        _distributed._take_gpu(0)  # the first one refuses too, with the words of all
+    assert taken == [0]
+
+
+@needs_torch
+def test_what_is_not_shared_out_is_done_by_the_first_process(tmp_path):
+    er.rank(er.models.load(MODEL), er.load("nations").task()).save(tmp_path / "ranks.parquet")
+    done = torchrun(2, tmp_path / "ranks.parquet", "--json", command="metrics")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('"mrr"') == 1
 
 
 @needs_torch

@@ -717,6 +717,7 @@ BAD_CALLS = [
         lambda: rank(3, PLAIN),
         ["this cannot be ranked", "got int", "a function of queries and candidates"],
     ),
+    (lambda: rank(remainder, PLAIN, exact="no"), ["exact must be True or False; got 'no'"]),
     (lambda: rank(remainder, PLAIN, device="tpu"), ["device", "'tpu'"]),
     (lambda: rank(remainder, PLAIN, kernels="mmx"), ["EVENRANK_KERNELS", "mmx", "numpy"]),
     (lambda: rank(remainder, er.Task(())), ["a task needs at least one side"]),

@@ -1,5 +1,7 @@
 """Bad input: one clear error each, in one line, and nothing is lost."""
 
+import pickle
+
 import numpy as np
 import polars as pl
 import pytest
@@ -85,7 +87,7 @@ def test_bad_keys_and_protocols(tmp_path):
     with raises("must be a JSON object; got str"):
         er.Ranks.load(path)
     path.write_text("rank,candidates\none,5\n")
-    with raises("'one' is not a number, in column rank; got row 0"):
+    with raises("a cell that is not a number in column rank; got 'one' in row 1 below the header"):
         er.Ranks.load(path)
 
 
@@ -237,7 +239,7 @@ def test_bad_files(tmp_path):
     assert len(er.Ranks.load(lacking, candidates=9)) == 2
     hole = tmp_path / "hole.csv"
     hole.write_text("rank,candidates\n1,5\n,5\n")
-    with raises("hole.csv: empty cell in column rank; got row 1"):
+    with raises("hole.csv: empty cell in column rank, or a line cut short; got row 2 below the header"):
         er.Ranks.load(hole)
     ragged = tmp_path / "ragged.csv"
     ragged.write_text("rank,candidates\n1,5\n2,5,7,8\n")
@@ -253,6 +255,13 @@ def test_bad_files(tmp_path):
         er.Ranks.load(empty)
     with raises("not a table of ranks; got object"):
         er.Ranks.from_frame(object())
+
+
+def test_errors_travel_between_processes():
+    with raises("ranks start at 1") as caught:
+        er.Ranks.of([1, 0], candidates=5)
+    there = pickle.loads(pickle.dumps(caught.value))
+    assert (type(there), str(there)) == (er.InputError, "ranks start at 1; got 0 in row 1")
 
 
 def test_unwritable_output_leaves_nothing(tmp_path):

@@ -65,6 +65,8 @@ def test_ogb_takes_nan_for_the_best_score_and_evenrank_does_not():
     ("given", "message"),
     [
         ({}, "^no y_pred_pos; got nothing$"),
+        ({1: 2}, "^no y_pred_pos; got 1$"),
+        ([1, 2], "^predictions must be a dictionary; got list; allowed: y_pred_pos and y_pred_neg$"),
         ({"y_pred_pos": [1]}, "^no y_pred_neg; got y_pred_pos$"),
         (
             {"y_pred_pos": [1], "y_pred_neg": [[1], [2]]},
@@ -97,6 +99,8 @@ def test_ogb_in_the_shell(tmp_path):
     assert [label for label, _ in ranks.by("file")] == [("head",), ("tail",)]
     positive, negative = scores(1)
     assert same(ranks[200:], er.Ranks.from_scores(np.column_stack([positive, negative]), 0))
+    twice = refused("import", "ogb", tmp_path / "head.npz", tmp_path / "head.npz")
+    assert twice.startswith("one file of predictions twice; got")
     assert refused("import", "ogb", tmp_path / "none.npz") == f"no such file; got {tmp_path}/none.npz"
     assert refused("import", "ogb", tmp_path / "none.pt") == f"no such file; got {tmp_path}/none.pt"
     (tmp_path / "bad.npz").write_text("no")
@@ -269,8 +273,9 @@ def test_pykeen_evaluator():
     assert same(ranks, ours)
     splits = (data.training, data.validation, data.testing)
     by_ids = er.Graph.of(*(factory.mapped_triples.numpy() for factory in splits)).task("test")
-    in_order = dumps.pykeen(evaluator, by_ids, data.testing.mapped_triples)
-    assert same(in_order, er.rank(er.integrations.pykeen.scorer(model), by_ids, progress=False))
+    for task in (by_ids, er.integrations.pykeen.graph(data).task("test"), TASK):  # numbered alike
+        found = dumps.pykeen(evaluator, task, data.testing.mapped_triples)
+        assert same(found, er.rank(er.integrations.pykeen.scorer(model), task, progress=False))
     for metric in ("mean_reciprocal_rank", "hits_at_3", "adjusted_mean_rank_index"):
         assert ranks.evaluate(metric, ties="realistic")[metric] == pytest.approx(
             theirs.get_metric(metric)
@@ -293,11 +298,18 @@ def test_pykeen_arrays_that_cannot_be_right():
         er.InputError, match=r"^the evaluator holds no head.candidates; got triples, tail.optimistic,"
     ):
         dumps.pykeen(arrays, TASK)
+    ids = held(truth())
+    numbers = {str(name): i for i, name in enumerate((*NATIONS.entities, *NATIONS.relations))}
+    ids["triples"] = np.vectorize(numbers.get)(ids["triples"]) - np.array([0, 14, 0])
+    found = dumps.pykeen(ids, TASK)  # the graph has names, but numbers will do
+    assert same(found, truth())
+    assert found.keys["head"].tolist() == truth().keys["head"].tolist()
     arrays = {name: values[:5] for name, values in held(truth()).items()}
     with pytest.raises(
         er.InputError,
         match=r"^PyKEEN's evaluation and the task are not of the same triples; got 392 only in the "
-        r"task, 0 only in PyKEEN's evaluation; take the split and the sides that PyKEEN ranked; trip",
+        r"task, 0 only in PyKEEN's evaluation; take the split and the sides that PyKEEN ranked; triples "
+        r"are names, or ids as the graph has them$",
     ):
         dumps.pykeen(arrays, TASK)
     for triples in (arrays["triples"][:4], arrays["triples"][:, :2], "x"):

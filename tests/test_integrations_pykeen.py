@@ -1,5 +1,6 @@
 """PyKEEN's models and triples inside evenrank: the same numbers, interaction by interaction."""
 
+import pickle
 import warnings
 from functools import partial
 
@@ -68,7 +69,7 @@ def test_factors_rank_as_the_model_scores(name, inverse):
     kind, make = FACTORED[name]
     model = make(inverse)
     found, box = scorer(model), BlackBox(model)
-    assert found.name == kind
+    assert type(found).__name__ == kind
     assert found.inverse == ("interleaved" if inverse else None)
     interaction = name.split(",")[0]
     assert found.notes == (() if interaction == kind else (f"{interaction}, written as {kind}",))
@@ -76,6 +77,7 @@ def test_factors_rank_as_the_model_scores(name, inverse):
     assert np.array_equal(ours.better, theirs.better)
     assert np.array_equal(ours.equal, theirs.equal)
     assert ours.protocol["scores"] == "float64, certified"
+    assert (ours.protocol["model"], theirs.protocol["model"]) == (interaction, type(model).__name__)
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -252,6 +254,18 @@ def test_wrappers_that_keep_the_order_are_seen_through():
     assert scorer(composed(ClampedInteraction(DistMultInteraction()), 1)).name == "DistMult"
 
 
+def test_models_keep_the_names_they_have_in_pykeen(tmp_path):
+    """Also those that differ from another in their representations only; through files too."""
+    graphed = models.RGCN(triples_factory=DATA[False].training, embedding_dim=8, random_seed=7)
+    found = scorer(graphed)
+    assert (found.name, found.notes) == ("RGCN", ("RGCN, written as DistMult",))
+    er.models.save(scorer(made("SimplE")), tmp_path / "simple.safetensors")
+    again = load(tmp_path / "simple.safetensors", GRAPH)
+    assert (type(again).__name__, again.name) == ("DistMult", "SimplE")
+    ranks = er.rank(again, TASK, device="torch:cpu", progress=False)
+    assert ranks.protocol["model"] == "SimplE"
+
+
 def test_simple_is_symmetric_in_pykeen():
     """Heads and tails of PyKEEN's SimplE come from the same tables in the same order."""
     model = made("SimplE")
@@ -293,6 +307,8 @@ def test_factories_without_names():
     assert (found.name, found.entities, found.relations) == ("bare", range(14), range(55))
     assert list(factories(found)["training"].entity_to_id) == [str(i) for i in range(14)]
     assert refused(graph, [[0, 1, 2]]) == "train is no triples factory; got list; give PyKEEN's own"
+    assert refused(graph, None) == "train is no triples factory; got NoneType; give PyKEEN's own"
+    assert refused(factories, "x") == "not a graph; got str; er.load(...), or Graph.of(...)"
 
 
 # Files ----------------------------------------------------------------------------------------------
@@ -315,7 +331,7 @@ def test_files_that_records_cannot_be_made_of(name, tmp_path):
     """Those of torch before 1.6 are no archives, and those of UM do not tell how many relations."""
     model = made(name)
     torch.save(model, tmp_path / "model.pkl", _use_new_zipfile_serialization=name == "UM")
-    why = "UM has no rows of relations" if name == "UM" else "no archive: it is damaged, or older"
+    why = "UM has no rows of relations" if name == "UM" else "no archive: a file of torch before 1.6;"
     assert why in refused(load, tmp_path / "model.pkl", GRAPH)
     again = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (again, scorer(model)))
@@ -330,6 +346,16 @@ def test_models_the_installed_version_cannot_use(tmp_path):
     line = refused(load, tmp_path / "model.pkl", trust_pickle=True)
     assert line.startswith("the PyKEEN that is installed cannot use the model in ")
     assert "AttributeError: 'ConvEInteraction' object has no attribute 'shape_info'; score with" in line
+
+
+def test_pickles_that_torch_did_not_write(tmp_path):
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(made("TransE")))
+    for trust_pickle in (False, True):
+        line = refused(load, tmp_path / "model.pkl", trust_pickle=trust_pickle)
+        assert line.startswith(
+            f"torch.save did not write {tmp_path / 'model.pkl'}; got a file that start"
+        )
+        assert "save it with torch.save(..., path)" in line
 
 
 def test_pickles_of_something_else(tmp_path):

@@ -105,6 +105,13 @@ def test_an_interval_stays_in_the_range_of_its_metric():
     ranks = er.Ranks.of([1, 1, 1, 1, 2], candidates=9)
     assert er.intervals(ranks, "mrr")["mrr"].high == 1.0
     assert er.intervals(ranks, "index(mrr)")["index(mrr)"].high == 1.0
+    wide = er.intervals(er.Ranks.of([1, 9], candidates=9), "mrr", "index(mrr)", "z(mrr)", "z(mr)")
+    assert (wide["mrr"].low, wide["mrr"].high) == (0.0, 1.0)
+    for form in ("index", "z"):
+        line = getattr(er, form)(er.null("mrr", [9, 9]))
+        assert wide[f"{form}(mrr)"][1:3] == (line(0.0), line(1.0))
+    assert wide["z(mr)"].high == er.z(er.null("mr", [9, 9]))(1.0)
+    assert wide["z(mr)"].low > -math.inf
 
 
 @pytest.mark.parametrize("at", [0.5, 0.25, 0.9])
@@ -189,8 +196,10 @@ def test_bca_is_scipys(name):
     assert name == "hits@3" or (got.low, got.high) != (plain.low, plain.high)
 
 
-@pytest.mark.parametrize("average", ["micro", "relation", "query"])
-@pytest.mark.parametrize("by", ["target", "triple", "query"])
+@pytest.mark.parametrize(
+    ("average", "by"),
+    [*((a, b) for a in ("micro", "query") for b in ("target", "triple", "query")), ("tail", "tail")],
+)
 def test_delta_and_bootstrap_agree(average, by):
     ranks = drawn(triples=400)
     options = {"average": average, "by": by, "ties": "realistic"}
@@ -299,7 +308,7 @@ def test_where_there_is_no_interval_a_note_says_why(method):
 def test_no_interval_by_the_delta_method():
     ranks = er.Ranks.of([1, 5, 2, 7], candidates=9)
     made = er.intervals(ranks, "std", "median", "1/hits@3", "mean(-1, hits@3)", "quantile(0.99)")
-    assert 'std: without an analytic interval; ask for method="bootstrap"' in str(made)
+    assert "std: without an analytic interval; the bootstrap gives one" in str(made)
     assert "median, quantile(0.99): too near an end, or of too few targets" in str(made)
     assert made["1/hits@3"].standard_error > 0
     sure = er.intervals(er.Ranks.of([1] * 40 + [2, 3], candidates=900), "phi(mrr)")
@@ -409,10 +418,12 @@ def test_intervals_refuse_bad_options():
 def test_averages_side_by_side_are_those_of_each(method):
     ranks, options = drawn(), {"method": method, "samples": 300}
     made = er.intervals(ranks, "mrr", "index(gmr)", averages=True, **options)
-    for i, average in enumerate(AVERAGES):
+    for i, average in enumerate(AVERAGES[:2] if method == "bootstrap" else AVERAGES):
         alone = er.intervals(ranks, "mrr", "index(gmr)", average=average, **options)
         for name in ("mrr", "index(gmr)"):
             assert made[name][i] == alone[name]
+    told = "an average over fixed groups has intervals by the delta method alone (in 1 of 3 groups)"
+    assert (told in str(made)) == (method == "bootstrap")
     assert [row["average"] for row in made.rows()[::2]] == list(AVERAGES)
     assert [i.value for i in made["mrr"]] == er.averages(ranks, "mrr")["mrr"].tolist()
     assert "average" not in made.protocol
@@ -439,18 +450,126 @@ def test_an_average_over_queries_is_a_mean_over_queries():
     assert math.isclose(made.standard_error, stats.sem(means), rel_tol=1e-12)
 
 
-def test_the_interval_of_an_average_holds_part_of_how_groups_differ():
-    """Weights are held fixed: to the spread within relations comes some of that between them."""
-    ranks = drawn(ties=False)
-    x, relation = 1 / (ranks.better + 1.0), ranks.units("relation")
+# Averages over fixed groups -----------------------------------------------------------------------
+
+
+def uneven(seed=0, sizes=(3, 5, 8, 30, 60)):
+    """Ranks of triples, both sides, of relations that differ in size and in how hard they are."""
+    rng = np.random.default_rng(seed)
+    relation = np.repeat(np.arange(len(sizes)), sizes)
+    hard = rng.normal(0.6 * relation, 0.8)
+    better = np.exp(np.repeat(hard, 2) + rng.normal(0, 0.4, 2 * len(hard))).astype(int).clip(0, 49)
+    keys = {
+        "head": np.repeat(np.arange(len(hard)), 2),
+        "relation": np.repeat(relation, 2),
+        "tail": 0,
+        "side": ["head", "tail"] * len(hard),
+    }
+    return er.Ranks(better, 0, 50, keys=keys)
+
+
+def test_fixed_groups_have_the_error_of_a_stratified_sample():
+    ranks = uneven()
+    x = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)  # of each triple
+    relation = ranks.keys["relation"][::2]
     groups = [x[relation == r] for r in range(5)]
-    apart = [group.mean() - np.mean([other.mean() for other in groups]) for group in groups]
-    within, between = (
-        sum(spread / len(group) for spread, group in zip(spreads, groups, strict=True)) / 5**2
-        for spreads in ([group.var() for group in groups], np.square(apart))
+    made = er.intervals(ranks, "mrr", "index(mrr)", averages=True)["mrr"][2]
+    parts = np.array([stats.sem(group) ** 2 for group in groups]) / 5**2
+    freedom = parts.sum() ** 2 / (parts**2 / [len(group) - 1 for group in groups]).sum()
+    error = math.sqrt(parts.sum())
+    assert math.isclose(made.value, np.mean([group.mean() for group in groups]))
+    assert math.isclose(made.standard_error, error, rel_tol=1e-12)
+    assert math.isclose(made.high - made.value, stats.t.ppf(0.975, freedom) * error, rel_tol=1e-9)
+    assert made == er.intervals(ranks, "mrr", average=["relation"])["mrr"]
+
+
+def test_units_that_reach_over_fixed_groups_are_summed_up():
+    ranks = uneven()
+    x = (1 / (ranks.better + 1.0)).reshape(-1, 2)  # every triple has both sides, which are the groups
+    made = er.intervals(ranks, "mrr", average="side")["mrr"]
+    assert math.isclose(made.standard_error, stats.sem(x.mean(axis=1)), rel_tol=1e-12)
+    reach = stats.t.ppf(0.975, len(x) - 1) * made.standard_error
+    assert math.isclose(made.high - made.value, reach, rel_tol=1e-12)
+
+
+def test_what_never_varies_within_fixed_groups_has_no_interval():
+    keys = {"relation": ["a"] * 50 + ["b"] * 50}
+    ranks = er.Ranks.of([1] * 50 + [2] * 50, candidates=50, keys=keys)
+    made = er.intervals(ranks, "hits@1", average="relation", by="target")
+    assert made["hits@1"].value == 0.5
+    assert math.isnan(made["hits@1"].low)
+    assert "hits@1: the same for every target of a group" in str(made)
+
+
+def test_a_unit_alone_in_its_group_is_as_far_off_as_it_is_from_the_average():
+    keys = {"relation": ["a", "a", "a", "b", "c"]}
+    ranks = er.Ranks.of([1, 2, 4, 1, 5], candidates=50, keys=keys)
+    made = er.intervals(ranks, "mrr", average="relation")
+    a = np.array([1, 1 / 2, 1 / 4])
+    mean = (a.mean() + 1 + 1 / 5) / 3
+    variance = stats.sem(a) ** 2 + (1 - mean) ** 2 + (1 / 5 - mean) ** 2
+    assert math.isclose(made["mrr"].value, mean)
+    assert math.isclose(made["mrr"].standard_error, math.sqrt(variance) / 3, rel_tol=1e-12)
+    note = (
+        "2 of the 3 groups averaged over have one target alone: its spread is taken to be its distance"
     )
-    made = er.intervals(ranks, "mrr", averages=True, by="target")["mrr"][2]
-    assert math.isclose(made.standard_error**2, (within + between) * 120 / 119, rel_tol=1e-12)
+    assert note in str(made)
+    assert note in "".join(er.compare(a=ranks, b=ranks[:], on="row", average="relation").notes)
+    one = er.intervals(ranks[:4], "mrr", average="relation")
+    assert "1 of the 2 groups averaged over has one target alone" in str(one)
+
+
+def test_fixed_groups_agree_with_a_bootstrap_that_draws_within_them():
+    ranks, rng = uneven(), np.random.default_rng(3)
+    x = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)
+    relation = ranks.keys["relation"][::2]
+    groups = [x[relation == r] for r in range(5)]
+    means = [rng.choice(group, (20_000, len(group))).mean(axis=1) for group in groups]
+    # a bootstrap of few units lacks n / (n - 1)
+    variance = sum(m.var() * len(g) / (len(g) - 1) for m, g in zip(means, groups, strict=True)) / 5**2
+    made = er.intervals(ranks, "mrr", average="relation")["mrr"]
+    assert math.isclose(made.standard_error, math.sqrt(variance), rel_tol=0.02)
+
+
+def test_intervals_over_fixed_groups_hold_what_they_promise():
+    sizes = (3, 5, 8, 30, 60)
+    truth = np.mean(
+        [
+            [er.intervals(uneven(s, (20_000,) * 5), "mrr", average="relation")["mrr"].value]
+            for s in (0, 1)
+        ]
+    )
+    made = [er.intervals(uneven(s, sizes), "mrr", average="relation")["mrr"] for s in range(2, 602)]
+    assert 0.93 < np.mean([one.low <= truth <= one.high for one in made]) < 0.97
+    errors = np.sqrt(np.mean([one.standard_error**2 for one in made]))
+    assert math.isclose(errors, np.std([one.value for one in made]), rel_tol=0.06)
+
+
+def test_the_bootstrap_does_not_draw_within_fixed_groups():
+    for method in ("bootstrap", "percentile"):
+        with raises("an average over fixed groups has intervals by the delta method alone; got method="):
+            er.intervals(uneven(), "mrr", average="relation", method=method)
+    assert (
+        er.intervals(uneven(), "mrr", average="relation", by="relation", method="bootstrap")["mrr"].n
+        == 5
+    )
+
+
+def test_protocol_and_fingerprint_tell_how_intervals_were_made():
+    made = {
+        how: er.intervals(drawn(), "mrr", **how_made)
+        for how, how_made in {
+            "plain": {},
+            "level": {"level": 0.9},
+            "drawn": {"method": "bootstrap", "samples": 200},
+            "seed": {"method": "bootstrap", "samples": 200, "seed": 1},
+        }.items()
+    }
+    prints = {how: json.loads(one.json())["fingerprint"] for how, one in made.items()}
+    assert len(set(prints.values())) == 4
+    assert all(f"[{prints[how]}]" in str(one) for how, one in made.items())
+    assert made["seed"].protocol.items() >= {"samples": "200", "seed": "1"}.items()
+    assert "seed" not in made["plain"].protocol
 
 
 def test_averages_side_by_side_refuse_what_they_cannot_show():

@@ -165,6 +165,25 @@ def test_callback_refuses():
         ranking_callback("mmr", valid=er.load("nations").task("valid"))
 
 
+def test_callback_refuses_a_module_that_does_not_score_before_it_is_trained(tmp_path):
+    torch, lightning = library("torch"), library("lightning.pytorch")
+
+    class Silent(lightning.LightningModule):
+        def training_step(self, batch):
+            raise AssertionError("trained")
+
+        def configure_optimizers(self):
+            return None
+
+    ranking = ranking_callback("mrr", valid=er.load("nations").task("valid"))
+    trainer = lightning.Trainer(
+        accelerator="cpu", logger=False, callbacks=[ranking], default_root_dir=tmp_path, max_epochs=1
+    )
+    message = r"^the module has no method score\(queries, candidates\).*got Silent; .*scorer=lambda"
+    with pytest.raises(er.InputError, match=message):
+        trainer.fit(Silent(), torch.utils.data.DataLoader([0.0]))
+
+
 def training_process():
     """Train among processes; tell what this one logged, and whether it ranked."""
     import logging

@@ -506,6 +506,10 @@ def ones(*shape):
 BAD_MODELS = [
     (lambda: models.TransE(ones(4), ones(2, 3)), ["TransE: entity must have 2 axes", r"\(4,\)"]),
     (lambda: models.TransE(ones(4, 3), ones(2, 3, 3)), ["TransE: relation must have 2 axes"]),
+    (
+        lambda: models.TransE(ones(4, 0), ones(2, 3)),
+        ["TransE: entity must have 2 axes, none of them empty", r"\(4, 0\)"],
+    ),
     (lambda: models.TransE(ones(0, 3), ones(2, 3)), ["TransE: entity", r"\(0, 3\)"]),
     (
         lambda: models.TransE(ones(4, 3), ones(2, 4)),

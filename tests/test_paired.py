@@ -176,6 +176,37 @@ def test_the_interval_of_a_difference_is_that_of_bootstrapped_pairs(name):
     assert math.isclose(pair.standard_error, np.std(replicates), rel_tol=0.1)
 
 
+def test_a_difference_stays_between_what_two_values_can_be():
+    a, b = (er.Ranks.of(r, candidates=9) for r in ([1, 9], [9, 1]))
+    pair = er.compare(a=a, b=b, on="row").pairs[0]
+    assert (pair.low, pair.high) == (-1.0, 1.0)
+    line = er.index(er.null("mrr", [9, 9]))
+    index = er.compare(a=a, b=b, on="row", metrics="index(mrr)").pairs[0]
+    assert math.isclose(index.high, line(1.0) - line(0.0))
+    assert index.low == -index.high
+    mr = er.compare(a=a, b=b, on="row", metrics="mr").pairs[0]
+    assert math.isfinite(mr.low)
+
+
+def test_differences_of_averages_over_fixed_groups_vary_within_them():
+    a, b = drawn(ties=False), drawn(seed=1, ties=False)
+    b = er.Ranks(b.better, 0, a.candidates.clip(b.better + 1), keys=a.keys)
+    a = er.Ranks(a.better, 0, b.candidates.clip(a.better + 1), keys=a.keys)
+    d = (1 / (a.better + 1.0) - 1 / (b.better + 1.0)).reshape(-1, 2).mean(axis=1)
+    groups = [d[np.arange(60) % 5 == r] for r in range(5)]
+    options = {"average": "relation", "test": "t", "mixed": True}
+    pair = er.compare(a=a, b=b, **options).pairs[0]
+    parts = np.array([stats.sem(group) ** 2 for group in groups]) / 25
+    freedom = parts.sum() ** 2 / (parts**2 / 11).sum()
+    error = math.sqrt(parts.sum())
+    assert math.isclose(pair.standard_error, error, rel_tol=1e-9)
+    assert math.isclose(pair.high - pair.difference, stats.t.ppf(0.975, freedom) * error, rel_tol=1e-9)
+    p = 2 * stats.t.sf(abs(pair.difference) / error, freedom)
+    assert math.isclose(pair.p, p, rel_tol=1e-9)
+    flips = er.compare(a=a, b=b, **options | {"test": "permutation"}).pairs[0]
+    assert abs(flips.p - p) < 0.05
+
+
 @given(
     table=strategies.rows(largest=30, most=8),
     metric=strategies.metrics.filter(lambda m: abs(m.p) < 4 and m.f.k is None),
@@ -310,6 +341,21 @@ def test_different_protocols_are_refused_by_name():
     assert "not every model says its filter, split" in str(er.compare(a=a, b=same))
 
 
+def test_targets_that_share_their_keys_are_refused_unless_they_are_ranked_alike(nations):
+    a, b = nations["transe"], nations["rotate"]
+    for other in (b, b[::-1]):
+        with raises(
+            "targets that share their keys cannot be told apart; got 400 such, e.g. head poland"
+        ):
+            er.compare(a=a, b=other, on="head,tail")
+    a, b = a[:], b[:]
+    for ranks in (a, b):
+        ranks.keys = {name: column for name, column in ranks.keys.items() if name != "side"}
+    with raises('got [0-9]+ such, .*; name more keys with on= .--on., or say on="row"'):
+        er.compare(a=a, b=b)
+    assert er.compare(a=a, b=b, on="row").pairs[0].wins > 0
+
+
 def test_different_targets_are_counted_and_shown(nations):
     a, b = nations["transe"], nations["rotate"]
     with raises("not tested on the same targets; got 0 only in a and 2 only in b, such as head ") as e:
@@ -334,7 +380,14 @@ def test_different_candidates_are_refused():
         "ranked among different candidates; got 1 such targets: head h1, relation r1, tail t1, "
     ):
         er.compare(a=a, b=b)
-    assert er.compare(a=a, b=b, mixed=True, metrics="mrr").pairs[0].difference == 0
+    mixed = er.compare(a=a, b=b, mixed=True, metrics="mrr")
+    assert mixed.pairs[0].difference == 0
+    assert mixed.notes[0] == "mixed: candidates differ (40 to 89, 40 to 89)"
+    a.protocol, b.protocol = {"filter": "all"}, {"filter": "none"}
+    mixed = er.compare(a=a, b=b, mixed=True)
+    assert mixed.notes[0] == "mixed: filter: all (a) and none (b)"
+    assert all("mixed: candidates differ" in made for made in (mixed.json(), mixed.latex(), str(mixed)))
+    a.protocol = b.protocol = {}
     with raises("differ in chance level, too; got index\\(mrr\\); compare them by mrr, or rank them"):
         er.compare(a=a, b=b, mixed=True, metrics=["mrr", "index(mrr)"])
     heavy = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.arange(len(a)))
@@ -395,7 +448,7 @@ def test_comparisons_refuse_bad_input():
         er.compare(a=a, b=b, metrics="chance(mrr)")
     with raises("mean.-1, hits@1. has no finite term for some targets"):
         er.compare(a=a, b=b, metrics="mean(-1, hits@1)")
-    with raises("one triple alone cannot tell models apart"):
+    with raises("one triple alone cannot tell models apart; got 2 targets of one triple"):
         er.compare(a=a[:2], b=b[:2])
 
 
@@ -406,7 +459,8 @@ def test_a_comparison_is_written_in_every_format(nations):
     assert pair["first"] == "<script>a_b"
     assert pair["better"] == "Ü | b"
     assert pair["second_value"] == content["models"][1]["value"]
-    assert content["protocol"]["test"] == "permutation"
+    assert content["protocol"].items() >= {"test": "permutation", "samples": "10000"}.items()
+    assert f"[{content['fingerprint']}]" in str(result)
     (row,) = csv.DictReader(io.StringIO(result.csv()))
     assert float(row["difference"]) == result.pairs[0].difference
     assert "<script>" not in result._repr_html_()
@@ -425,4 +479,8 @@ def test_names_stay_in_their_cells(nations):
     comments = result.latex().rpartition("tabular}\n")[2].splitlines()
     assert comments[1] == "% <script>\\| x and b have the same ranks"
     assert all(line.startswith("% ") for line in comments)
-    assert "{[$-" in er.compare(a=nations["transe"], b=nations["rotate"]).latex()
+    latex = er.compare(a=nations["transe"], b=nations["rotate"]).latex()
+    assert "{[$-0.1952$, $-0.1122$]}" in latex
+    assert r"& $1.00 \times 10^{-4}$ &" in latex
+    signs = er.compare(b=nations["rotate"], a=nations["transe"]).latex()
+    assert "$+0.1537$ & {[$+0.1122$, $+0.1952$]}" in signs

@@ -353,8 +353,8 @@ def test_models_have_the_scale_of_the_library(name, kind):
 
         own = model if kind == "DistMult" else replace(model, gamma=gamma)
         ranks, boxed = (er.rank(one, task, progress=False) for one in (own, scores))
-        margin = 12 if gamma is None or kind == "DistMult" else gamma
-        assert ranks.protocol["scores"] == PRESETS[name].yardstick.words.format(margin=margin)
+        yardstick = replace(PRESETS[name].yardstick, margin=12.0 if gamma is None else gamma)
+        assert ranks.protocol["scores"] == yardstick.said(distances=kind != "DistMult")
         assert ranks.better.tolist() == boxed.better.tolist()
         assert ranks.equal.tolist() == boxed.equal.tolist()
     exact = er.rank(model, graph.task(), progress=False)

@@ -266,6 +266,21 @@ def test_evaluations_are_read_and_written(ranks):
         result["gmr"]
 
 
+def test_no_name_breaks_a_table_of_text():
+    """Wide characters take two columns and accents none; what a terminal would obey is a space."""
+    names = ["two\nlines", "bell\a\0", "日本", "e\u0301", "\x1b[31mred"]
+    table = er.Ranks.of([1] * 5, candidates=5, keys={"k\a": names}).by("k\a").evaluate("mr")
+    assert str(table).splitlines()[:7] == [
+        "k           mr ↓",
+        "---------  -----",
+        " [31mred   1.000",
+        "bell       1.000",
+        "e\u0301          1.000",
+        "two lines  1.000",
+        "日本       1.000",
+    ]
+
+
 def test_latex_escapes_names():
     ranks = er.Ranks.of([1], candidates=5, keys={"relation": ["a_b & 50%"]})
     assert r"a\_b \& 50\%" in ranks.by("relation").evaluate("mrr").latex()

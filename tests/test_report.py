@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ET
+from html import escape
 from math import isnan
 from pathlib import Path
 
@@ -319,6 +320,10 @@ def test_equal_models_share_the_lead():
     one = made_up("one", 3)
     two = made_up("two", 3)
     assert "one and two share the lead with mrr" in Report(one, two).summary[0]
+    three, four = made_up("three", 20, seed=1), made_up("four", 4, seed=9)
+    said = Report(one, two, three, four).summary[0]
+    assert re.search(r"They beat three \(p [<≤] 0\.\d+\)\.", said)
+    assert re.search(r"That they are better than four is not shown \(p = \d", said)
     assert summary(Report(one, two).findings) == Report(one, two).summary
 
 
@@ -395,6 +400,19 @@ def test_latex_and_markdown_escape_names():
         in made.latex()
     )
     assert r"\<b>\|x" in made.markdown()
+
+
+def test_figures_say_what_they_show(full):
+    drawn = {name: charts.svg(chart) for name, chart in full.figures.items()}
+    assert "Level bars and dashes: chance. Upright bars: intervals." in drawn["metrics"]
+    assert (
+        "Dashed: chance. Of many relations, the 6 best and the 6 worst on average." in drawn["relations"]
+    )
+    few = charts.svg(Report(made_up("a", 3)).figures["relations"])
+    assert "Dashed: chance.<" in few
+    assert all(f">{rank}<" in drawn["ranks"] for rank in (1, 2, 5, 10, 20, 50))  # of 60 candidates
+    many = [{"data": "d", "model": m, "rank": r, "share": 0.5} for m in ("", "m") for r in (1, 1000)]
+    assert ">20<" not in charts.svg(charts.distribution(many))
 
 
 def test_figures_as_files(full, tmp_path):
@@ -525,10 +543,17 @@ def test_models_on_a_single_triple_are_not_tested_and_that_is_said(tmp_path):
     assert Report(*weighed).findings.comparisons == {}
 
 
-def test_extremes_lead_without_tests():
+def test_extremes_lead_without_tests(tmp_path):
     made = Report(made_up("a", 3), made_up("b", 9), metrics=["max"])
     assert made.findings.comparisons == {}
     assert "leads with max" in made.summary[0]
+    assert "– no tests: max is not made of a term per target" in made.notes()
+    median = Report(made_up("a", 3), made_up("b", 9), metrics=["median"])
+    text = median.save(tmp_path / "r.html").read_text()
+    assert "no tests: median is not made of a term per target" in text
+    assert "method=" not in text
+    assert median.findings.unaveraged
+    assert escape(median.findings.unaveraged[0]) in text  # why there is no index over queries
 
 
 def test_names_that_cannot_be_drawn_do_not_end_the_process(tmp_path):
@@ -550,8 +575,9 @@ def test_names_are_not_taken_for_colours():
 def test_differences_without_spread_have_no_interval():
     same = [er.Ranks([n] * 5, 0, 9, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 1)]
     same[1].protocol["model"] = "other"
-    assert "nan" not in Report(*same).html()
-    assert Report(*same).tables()[1].rows[0][4] in ("–", "[0.0000, 0.0000]")
+    made = Report(*same, on="row")
+    assert "nan" not in made.html()
+    assert made.tables()[1].rows[0][4] in ("–", "[0.0000, 0.0000]")
 
 
 def test_groups_of_single_candidates_are_undefined_not_wrong(tmp_path):
@@ -584,7 +610,95 @@ def test_files_without_a_protocol_are_named_by_their_files(tmp_path):
         pl.DataFrame({"rank": [1, 2, 5], "candidates": [9, 9, 9]}).write_csv(tmp_path / f"{name}.csv")
     made = Report(tmp_path / "first.csv", tmp_path / "second.csv")
     assert list(made.ranks["unnamed data"]) == ["first", "second"]
-    assert "over targets" in made.summary[-1]
+
+
+def test_models_are_only_tested_where_something_tells_that_targets_are_the_same(tmp_path):
+    files = [tmp_path / f"{name}.csv" for name in ("first", "second")]
+    for file, ranks in zip(files, ([1, 2, 5, 1], [3, 2, 6, 2]), strict=True):
+        pl.DataFrame({"rank": ranks, "candidates": 9}).write_csv(file)
+    untold = Report(*files)
+    assert untold.findings.comparisons == {}
+    assert "beats" not in untold.summary[0]
+    assert any("no tests: nothing tells which ranks are of the same target" in n for n in untold.notes())
+    told = Report(*files, on="row")
+    assert "over targets" in told.summary[-1]
+    again = reload(told.save(tmp_path / "r.html"))  # a page remembers what it was told
+    assert again.json() == told.json()
+    assert reload(untold.save(tmp_path / "u.html")).findings.comparisons == {}
+    keyed = [made_up(name, skill) for name, skill in (("a", 3), ("b", 4))]
+    with pytest.raises(InputError, match="no such key in all models; got sex"):
+        Report(*keyed, on="sex")
+    with pytest.raises(InputError, match="targets that share their keys cannot be told apart"):
+        Report(*keyed, on=["relation", "side"])
+
+
+def test_other_tasks_are_joined_by_their_keys():
+    keys = {"query": np.arange(9) // 3, "answer": np.arange(9)}
+    a, b = (
+        er.Ranks(np.arange(9) % n, 0, 9, keys=keys, protocol={"data": "d", "model": f"m{n}"})
+        for n in (2, 4)
+    )
+    made, turned = Report(a, b), Report(a, b[::-1])
+    assert made.findings.comparisons["d"].pairs == turned.findings.comparisons["d"].pairs
+
+
+def test_models_that_share_a_name_are_named_by_their_files(tmp_path):
+    one, two = (saved(tmp_path, f"{n}.parquet", made_up("TransE", n)) for n in (3, 4))
+    other = made_up("RotatE", 5)
+    made = Report(one, two, other)
+    assert list(made.ranks["made up"]) == ["3", "4", "RotatE"]
+    assert reload(made.save(tmp_path / "r.html")).content() == made.content()
+    folder = tmp_path / "seed"
+    folder.mkdir()
+    twin = saved(folder, "3.parquet", made_up("TransE", 6))
+    assert list(Report(one, twin).ranks["made up"]) == [str(one), str(twin)]
+
+
+def test_another_level_reaches_every_number_and_word(tmp_path):
+    both = [made_up("a", 3), made_up("b", 3.5, seed=4)]
+    made = Report(*both, level=0.9)
+    assert "(90% interval" in made.summary[0]
+    assert made.content()["level"] == 0.9
+    want = er.compare(a=both[0], b=both[1], level=0.9)
+    assert made.findings.comparisons["made up"].pairs[0].low == want.pairs[0].low
+    side, _ = made.findings.groups["made up"]["side"]
+    part = er.intervals(both[0].by("side"), "index(mrr)", level=0.9)["index(mrr)"][0]
+    assert np.allclose(side.intervals[0][:4], part[:4])
+    text = made.save(tmp_path / "r.html").read_text()
+    assert "95%" not in text
+    assert "90% intervals" in text
+    with pytest.raises(InputError, match="a level lies between 0 and 1"):
+        Report(*both, level=95)
+
+
+def test_groups_have_intervals_within_their_range():
+    keys = {"relation": ["r", "r", "s", "s"]}
+    ranks = er.Ranks.of([1, 9, 1, 9], 9, keys=keys, protocol={"data": "d", "model": "m"})
+    (group, _) = Report(ranks).findings.groups["d"]["relation"]
+    line = er.index(er.null("mrr", [9, 9]))
+    assert (group.intervals[0].low, group.intervals[0].high) == (line(0.0), 1.0)
+
+
+def test_files_without_candidates_can_be_given_them(tmp_path):
+    pl.DataFrame({"rank": [1, 2, 5]}).write_csv(tmp_path / "r.csv")
+    assert Report(tmp_path / "r.csv", candidates=9).contests[0].candidates == 9
+    assert run("report", tmp_path / "r.csv", "--candidates", "9", "--csv", "--level", "0.9")
+
+
+def test_words_fit_one_of_a_kind(tmp_path):
+    keys = {"head": "h", "relation": "r", "tail": "t", "side": "tail"}
+    one = er.Ranks.of([1], 1, keys=keys, protocol={"data": "d", "model": "m"})
+    text = Report(one).save(tmp_path / "r.html").read_text()
+    assert "1 target among 1 candidate; m." in text
+    assert "The one relation" in text
+
+
+def test_weightless_targets_are_not_counted_in_the_protocol(tmp_path):
+    weight = np.ones(120)
+    weight[:2] = 0
+    made = Report(made_up("a", 3, weight=weight))
+    assert "118 targets among" in made.save(tmp_path / "r.html").read_text()
+    assert made.evaluation.counts == (118,)
 
 
 def saved(folder, name, ranks):
@@ -600,8 +714,8 @@ def saved(folder, name, ranks):
         (lambda f: [er.Ranks.of([1], 3)], "ranks without a name for their model; got Ranks(1 targets)"),
         (lambda f: [made_up(" ", 3)], "ranks without a name for their model; got Ranks(120 targets"),
         (
-            lambda f: [saved(f, "x.parquet", made_up("a", 3)), saved(f, "y.parquet", made_up("a", 4))],
-            "the model a stands twice on made up; got {f}/x.parquet and {f}/y.parquet; leave one out",
+            lambda f: [saved(f, "x.parquet", made_up("a", 3))] * 2,
+            "the model a stands twice on made up; got {f}/x.parquet and {f}/x.parquet; leave one out",
         ),
         (
             lambda f: [
@@ -613,7 +727,7 @@ def saved(folder, name, ranks):
         ),
         (
             lambda f: [made_up("a", 3), er.Ranks([0] * 120, 0, 9, keys=keys(120), protocol=MADE_UP)],
-            "the models were ranked among different candidates",
+            "(Ranks(120 targets, by head, relation, tail, side)); rank them alike; where these are dif",
         ),
         (
             lambda f: [made_up("a", 3), made_up("b", 3, weight=np.ones(120) * 2)],
@@ -832,7 +946,12 @@ def test_tables_are_searched_by_keyboard(page, full):
     page.press(*["Backspace"] * 6)
     page.type("nations rotate")
     assert column(page, "results-table", 1) == ["RotatE"]
+    assert len(column(page, "by-side-table", 1)) == 2  # of nations; models are its columns
     page.press(*["Backspace"] * 14)
+    page.type("rotate")
+    assert len(column(page, "by-side-table", 1)) == 4  # left alone
+    assert page.text("#found").endswith("rows")
+    page.press(*["Backspace"] * 6)
     assert len(column(page, "results-table", 1)) == len(full.evaluation.labels)
     assert page.run("document.getElementById('found').textContent") == ""
 

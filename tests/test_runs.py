@@ -593,6 +593,25 @@ def test_the_shell_ranks_several_models_into_a_folder_each(tmp_path):
     assert {path.parent.name for path in tmp_path.glob("*/ranks.parquet")} == {m.stem for m in models}
 
 
+def test_the_shell_makes_a_folder_for_the_ranks_of_several_models(tmp_path):
+    models = [MODELS / f"nations-{name}.safetensors" for name in ("complex", "transe")]
+    done = shell(*models, "--data", "nations", "-o", tmp_path / "new" / "ranks")
+    assert done.returncode == 0, done.stderr
+    assert names(tmp_path / "new") == ["ranks", *(f"ranks/{m.stem}.parquet" for m in models)]
+    for out in (tmp_path / "one.parquet", MODELS / "README.md"):
+        refused = shell(*models, "--data", "nations", "-o", out)
+        assert f"the ranks of several models need a folder; got {out}; name one, or" in refused.stderr
+
+
+@pytest.mark.parametrize("option", ["--into", "-o"])
+def test_two_models_of_one_name_are_refused_before_the_work(option, tmp_path):
+    models = [tmp_path / folder / "m.safetensors" for folder in "ab"]  # which are not there to be read
+    done = shell(*models, "--data", "nations", option, tmp_path / "new")
+    place = tmp_path / "new" / "m.safetensors"
+    assert f"two models would write to the same place; got {place}; rename one, or rank" in done.stderr
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

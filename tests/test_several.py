@@ -147,6 +147,15 @@ def test_across_refuses_what_is_not_complete():
         er.across({"d": one, "e": apart})
     with raises("ranked among different candidates; got a and b on d"):
         er.across({"d": one | {"b": drawn(seed=8)}, "e": one})
+    weight = np.arange(len(one["b"]))
+    heavy = er.Ranks(one["b"].better, one["b"].equal, one["b"].candidates, weight=weight)
+    with raises("the models weigh their targets differently; got a and b on d"):
+        er.across({"d": one | {"b": heavy}, "e": one})
+    named = {name: r[:] for name, r in one.items()}
+    for r in named.values():
+        r.protocol = {"content": "50109268", "split": "test"}
+    with raises("one data set twice; got d and e, content 50109268; give each data set once"):
+        er.across({"d": named, "e": named})
     with raises("a level lies between 0 and 1"):
         er.across({"d": one, "e": one}, level=2)
     with raises("d must name its models; got Ranks; e.g."):

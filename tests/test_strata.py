@@ -258,6 +258,14 @@ def test_shell_splits_by_strata(file, ranks, graph):
     assert len(both.splitlines()) == 1 + 2 * 3
 
 
+def test_targets_of_weight_zero_are_not_counted():
+    keys = {"relation": ["a", "a", "b"], "query": [0, 1, 2]}
+    ranks = er.Ranks.of([1, 2, 4], 9, keys=keys, weight=[1, 0, 1])
+    assert "\n2 targets\n" in str(er.averages(ranks, "mrr"))
+    assert "\n2 targets\n" in str(er.intervals(ranks, "mrr", averages=True))
+    assert "2 targets" in str(ranks.evaluate("mrr"))
+
+
 def test_shell_shows_averages_side_by_side(file, ranks):
     assert run("metrics", file, "--averages") == f"{er.averages(ranks)}\n"
     lines = run("metrics", file, file, "--averages", "--by", "side", "-m", "mrr", "--csv").splitlines()

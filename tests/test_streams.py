@@ -5,6 +5,7 @@ import threading
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 
 import fsspec
 import numpy as np
@@ -232,6 +233,24 @@ def test_keys_of_any_type_are_those_of_loaded_ranks(tmp_path, column, rows):
     assert same(streamed.evaluate(), ranks.evaluate(average="k"))
 
 
+def test_whole_numbers_with_empty_cells_are_text_wherever_these_are(tmp_path):
+    """In one file or the other, in any part, alone or beside text."""
+    counts = {"better": [0, 1, 2], "equal": 0, "candidates": 9}
+    sides = {"relation": "r", "tail": 1, "side": ["tail", "head", "tail"]}
+    for name, keys in {"a": [10, None, 9], "b": [9, 9, 10], "c": ["x", "", "9"]}.items():
+        pl.DataFrame(counts | {"head": keys} | sides).write_parquet(tmp_path / f"{name}.parquet")
+    a, b, c = (er.Ranks.load(tmp_path / f"{name}.parquet") for name in "abc")
+    assert a.by("head").labels == (("",), ("10",), ("9",))
+    assert b.by("head").labels == (("9",), ("10",))
+    for some, loaded in (("a", a), ("ab", a + b), ("abc", a + b + c)):
+        files = [tmp_path / f"{name}.parquet" for name in some]
+        assert same(er.stream(files, by="head").evaluate(), loaded.by("head").evaluate())
+        for average in ("head", "query", "triple"):
+            wanted = loaded.evaluate(average=average)
+            assert same(er.stream(files, average=average).evaluate(), wanted)
+    assert in_parts(tmp_path / "a.parquet", 1, by=["head"]).labels == a.by("head").labels
+
+
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_keys_may_be_named_much_like_counts(tmp_path, ending):
     path = tmp_path / f"r.{ending}"
@@ -282,6 +301,31 @@ def test_protocols_are_what_all_files_share(tmp_path):
     assert er.stream(tmp_path).evaluate("mrr", ties="pessimistic").protocol["ties"] == "pessimistic"
 
 
+def test_files_that_differ_are_told(tmp_path):
+    """Ranks of several models and graphs count as one if they are asked to; the table says so."""
+    for seed, (data, model) in enumerate([("x", "A"), ("y", "B"), ("y", "")]):
+        weight = np.ones(9) if seed else None
+        ranks = example(seed, rows=9, weight=weight)
+        ranks.protocol = {"split": "test", "data": data} | ({"model": model} if model else {})
+        ranks.save(tmp_path / f"{seed}.parquet")
+    note = (
+        "the files, counted as one, differ in data (x, y), model ((none), A, B), weights ((none), given)"
+    )
+    made = er.stream(tmp_path).evaluate("mrr")
+    assert made.notes == (note,)
+    assert made.protocol == {"split": "test", "average": "micro", "ties": "expected"}
+    assert er.stream(tmp_path / "0.parquet").notes == []
+    alike = er.stream([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+    assert alike.notes == ["the files, counted as one, differ in model ((none), B)"]
+    rows = table(tmp_path, tmp_path / "0.parquet")
+    assert rows["notes"] == [f"{tmp_path}: {note}"]
+    for seed in range(3, 9):
+        ranks = example(rows=9)
+        ranks.protocol = {"seed": str(seed)}
+        ranks.save(tmp_path / f"{seed}.parquet")
+    assert "seed ((none), 3, 4, 5, 6, ...)" in str(er.stream(tmp_path).evaluate("mrr"))
+
+
 # Which files ------------------------------------------------------------------------------------
 
 
@@ -326,6 +370,24 @@ def test_damage_behind_a_url_is_named_by_it():
         er.stream("memory://damaged/r.csv")
 
 
+def test_what_a_url_needs_is_named():
+    if find_spec("s3fs"):
+        pytest.skip("s3fs is installed")
+    with pytest.raises(
+        InputError,
+        match=r"this URL needs another library; got s3://x \(Install s3fs.*\); install what it needs$",
+    ):
+        er.stream("s3://x")
+
+
+def test_files_of_this_machine_may_be_urls(tmp_path):
+    (tmp_path / "ü b").mkdir()
+    path = tmp_path / "ü b" / "100%.parquet"
+    example().save(path)
+    assert find(path.as_uri()) == find(path.parent.as_uri()) == [str(path)]
+    assert er.stream(path.as_uri()).tally == example().tally()
+
+
 def test_unknown_urls_are_one_line():
     with pytest.raises(
         InputError, match=r"cannot reach this URL; got nothing://x \(.*nothing.*\); check"
@@ -349,8 +411,11 @@ def test_missing_files_are_named(files, message):
 
 def test_a_folder_without_ranks_is_an_error(tmp_path):
     with pytest.raises(
-        InputError, match=r"no file of ranks in this folder \(.parquet, .csv, .tsv\); got"
+        InputError, match=r"no file of ranks in this folder \(.parquet, .csv, .tsv\); got [^;]*$"
     ):
+        er.stream(tmp_path)
+    (tmp_path / "parts").mkdir()
+    with pytest.raises(InputError, match=r"; what a run has finished so far is in .*parts$"):
         er.stream(tmp_path)
 
 
@@ -401,7 +466,7 @@ def test_a_file_is_left_out_whole(tmp_path):
     assert of_one_file(counted).count == 0
     example(1).save(tmp_path / "good.parquet")
     assert er.stream(tmp_path, by="relation", skip_damaged=True).tally == example(1).tally()
-    assert "better must be at least 0; got -1 in row 0" in of_one_file(counted).notes[0]
+    assert "better must be at least 0; got -1 in row 501" in of_one_file(counted).notes[0]
 
 
 def test_damage_that_makes_polars_panic_is_damage(tmp_path, monkeypatch):
@@ -430,17 +495,17 @@ def test_notes_name_some_of_many_damaged_files(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"better": [0, -1]}, "better must be at least 0; got -1 in row 1"),
-        ({"equal": [0, -1]}, "equal must be at least 0; got -1 in row 1"),
-        ({"better": [0, 9]}, "a rank is above its number of candidates; got rank 10 of 9 in row 1"),
-        ({"equal": [0, 9]}, "a rank is above its number of candidates; got rank 10 of 9 in row 1"),
-        ({"candidates": [9, 0]}, "candidates must be at least 1; got 0 in row 1"),
+        ({"better": [0, -1]}, "better must be at least 0; got -1 in row 2"),
+        ({"equal": [0, -1]}, "equal must be at least 0; got -1 in row 2"),
+        ({"better": [0, 9]}, "a rank is above its number of candidates; got rank 10 of 9 in row 2"),
+        ({"equal": [0, 9]}, "a rank is above its number of candidates; got rank 10 of 9 in row 2"),
+        ({"candidates": [9, 0]}, "candidates must be at least 1; got 0 in row 2"),
         ({"candidates": [9, 2 * 10**9]}, "candidates must be at most 1,000,000,000; got 2000000000"),
-        ({"better": [0, None]}, "empty cell in column better; got row 1"),
-        ({"better": [0.0, 0.5]}, "better must be whole; got 0.5 in row 1"),
-        ({"better": ["0", "x"]}, "'x' is not a number, in column better; got row 1"),
+        ({"better": [0, None]}, "empty cell in column better; got row 2"),
+        ({"better": [0.0, 0.5]}, "better must be whole; got 0.5 in row 2"),
+        ({"better": ["0", "x"]}, "a cell that is not a number in column better; got 'x' in row 2"),
         ({"weight": [1.0, -1.0]}, "weights must be finite and not negative; got -1.0"),
-        ({"weight": ["1", "x"]}, "'x' is not a number, in column weight; got row 1"),
+        ({"weight": ["1", "x"]}, "a cell that is not a number in column weight; got 'x' in row 2"),
         ({"weight": [1.0, float("nan")]}, "weights must be finite and not negative; got nan"),
     ],
 )
@@ -448,16 +513,42 @@ def test_notes_name_some_of_many_damaged_files(tmp_path):
 def test_wrong_ranks_are_said_of_file_and_row(tmp_path, change, message, by):
     frame = {"k": ["a", "b"], "better": [0, 0], "equal": [0, 0], "candidates": [9, 9]} | change
     pl.DataFrame(frame).write_parquet(tmp_path / "r.parquet")
-    with pytest.raises(InputError) as error:
-        er.stream(tmp_path / "r.parquet", by=by)
-    assert f"r.parquet: {message}" in str(error.value)
+    for read in (er.Ranks.load, partial(er.stream, by=by)):
+        with pytest.raises(InputError) as error:
+            read(tmp_path / "r.parquet")
+        assert f"r.parquet: {message}" in str(error.value)
 
 
-def test_wrong_rows_far_into_a_file_are_told_from_where(tmp_path):
+@pytest.mark.parametrize("name", ["r.csv", "r.tsv"])
+def test_rows_of_text_are_counted_below_the_header(tmp_path, name):
+    """An empty cell is one that a line cut short lacks; an empty name has quotes."""
+    path, rows = tmp_path / name, ['0,0,9,""', "1,0,9,a", "2,0,9"]
+    for last, message in (
+        ("2,0,9", "empty cell in column k, or a line cut short; got row 3 below the header"),
+        ("2,0,9,", "empty cell in column k, or a line cut short; got row 3 below the header"),
+        ("9,0,9,b", "a rank is above its number of candidates; got rank 10 of 9 in row 3 below the"),
+        ("x,0,9,b", "a cell that is not a number in column better; got 'x' in row 3 below the header"),
+    ):
+        text = "\n".join(["better,equal,candidates,k", *rows[:2], last])
+        path.write_text(text.replace(",", "\t") if name == "r.tsv" else text)
+        for read in (er.Ranks.load, er.stream, partial(er.stream, by="k")):
+            with pytest.raises(InputError) as error:
+                read(path)
+            assert f"{name}: {message}" in str(error.value)
+        assert er.stream([path, saved(tmp_path)], skip_damaged=True).left_out.keys() == {str(path)}
+
+
+def saved(folder):
+    """A file of ranks without keys."""
+    er.Ranks.of([1], 9).save(folder / "good.parquet")
+    return folder / "good.parquet"
+
+
+def test_wrong_rows_far_into_a_file_are_counted_from_its_first(tmp_path):
     rows = pl.DataFrame({"better": [0] * 20, "equal": 0, "candidates": 9})
     rows[17, "better"] = 9
     rows.write_parquet(tmp_path / "r.parquet")
-    with pytest.raises(InputError, match=r"r.parquet, from row 16: .* in row 1$|from row 16: .*row 1;"):
+    with pytest.raises(InputError, match=r"r.parquet: .*; got rank 10 of 9 in row 18; allowed"):
         in_parts(tmp_path / "r.parquet", 8)
 
 
@@ -485,6 +576,14 @@ def test_what_is_asked_wrongly_is_no_damage(tmp_path, skip):
     pl.DataFrame({"score": [1.0]}).write_parquet(tmp_path / "r.parquet")
     with pytest.raises(InputError, match=r"r.parquet has no ranks evenrank can read; got columns score"):
         er.stream(tmp_path, skip_damaged=skip)
+
+
+def test_a_file_that_lacks_a_column_is_named(tmp_path):
+    example().save(tmp_path / "a.parquet")
+    saved(tmp_path)
+    for question in ({"by": "relation"}, {"average": "relation"}, {"average": "query"}):
+        with pytest.raises(InputError, match=r"good.parquet: (no such key|averaging by query needs)"):
+            er.stream(tmp_path, **question)
 
 
 def test_queries_need_sides_and_keys(tmp_path):

@@ -407,6 +407,27 @@ def test_lenient_blocks(people):
     assert found.equal.tolist() == [4, 5, 5, 0]
 
 
+def test_notes_are_of_lists_not_of_targets_and_point_at_who_asked(people):
+    """A list that serves several targets is one list."""
+    _, path = people
+    graph = er.Graph.of([[0, 0, 1]], test=[[0, 0, 1], [0, 0, 2], [1, 0, 2]], entities=4, relations=1)
+    ids = {"head": "0", "relation": "0", "tail": None}
+    path.write_text(json.dumps({**ids, "answers": ["1", "2", "1"]}) + "\n")
+    with pytest.warns(UserWarning, match=NOTES) as notes:
+        topk.jsonl(path, graph, graph.task(sides="tail"), lenient=True)
+    assert said(notes)[0] == "1 repeated answers: left out"
+    path.write_text("0\t0\t1\nHeads: \nTails: 2\t1\t2\t1\n")
+    with pytest.warns(UserWarning, match=NOTES) as more:
+        topk.anyburl(path, graph, lenient=True)
+    given = {topk.TAILS: {"t_pred_top10": [[4, 4]], "t": [9]}}
+    with pytest.warns(UserWarning, match=NOTES) as last:
+        topk.wikikg90m(given, lenient=True)
+    with pytest.warns(UserWarning, match=NOTES) as ids:
+        topk.ranks(graph.task(sides="tail"), [[2, 2], [], [1, 1]], lenient=True)
+    assert said(ids) == ["2 repeated answers: left out"]
+    assert {note.filename for note in (*notes, *more, *last, *ids)} == {__file__}
+
+
 def test_the_task_must_be_the_graphs(people):
     with pytest.raises(er.InputError, match=r"^the task is not of this graph; make it with graph.task"):
         topk.anyburl(people[1], people[0], TASK)

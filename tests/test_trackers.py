@@ -280,6 +280,14 @@ def test_mlflow_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path):
         mlflow.log_metrics(ranks.evaluate("hits@10").flat())  # why plain keys are needed
 
 
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_examples_without_ranks_say_what_they_need(name, monkeypatch):
+    library(name)
+    monkeypatch.setattr("sys.argv", ["log.py"])
+    with pytest.raises(SystemExit, match=rf"Usage: python examples/log_to_{name}.py RANKS.parquet"):
+        runpy.run_path(str(ROOT / f"examples/log_to_{name}.py"), run_name="__main__")
+
+
 def wandb_records(path):
     """Read what W&B would send: a log of LevelDB's format, in blocks of 32 KiB, after seven bytes."""
     from wandb.proto.wandb_internal_pb2 import Record

@@ -110,6 +110,18 @@ def test_ties_in_a_run_bound_what_trec_eval_says(retrieval):
     assert low < mrr < high
 
 
+def test_a_document_that_stands_twice_is_one_repeat(tmp_path):
+    """However many documents are relevant."""
+    run, judged = tmp_path / "run", tmp_path / "qrels"
+    run.write_text("".join(f"q Q0 {name} 1 {9 - i} x\n" for i, name in enumerate("abca")))
+    judged.write_text("q 0 a 1\nq 0 b 1\n")
+    with pytest.warns(UserWarning, match="left out") as notes:
+        ranks = trec.ranks(run, judged, candidates=9, lenient=True)
+    assert [str(note.message) for note in notes] == ["1 repeated answers: left out"]
+    assert notes[0].filename == __file__
+    assert ranks.better.tolist() == [0, 0]
+
+
 def test_trec_leaves_out_what_is_not_judged(retrieval):
     run, judged = retrieval
     with run.open("a") as lists, judged.open("a") as right:

@@ -12,14 +12,18 @@ A line composes (`@`), inverts (`~`, which recovers raw from published adjusted 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import erfc, inf, sqrt
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from evenrank.errors import DegenerateError, InputError, NoLawError
 from evenrank.law import Null
 from evenrank.metric import Metric, Statistic, Ties
+from evenrank.sums import Floats
 from evenrank.tally import Tally
+
+Point: TypeAlias = tuple[float, float]
+Number = TypeVar("Number", float, Floats)
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,24 @@ class Affine:
 
     scale: float
     offset: float = 0.0
+    # two points that it goes through, whatever rounding makes of scale and offset
+    points: tuple[Point, Point] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def through(cls, first: tuple[float, float], second: tuple[float, float]) -> Affine:
-        """Draw the line through two points."""
+    def through(cls, first: Point, second: Point) -> Affine:
+        """Draw the line through two points: exactly so, at (x, 0) and at (x, 1)."""
         (x0, y0), (x1, y1) = first, second
         if x0 == x1:
             raise DegenerateError("no line through two points with the same x", got=x0)
         scale = (y1 - y0) / (x1 - x0)
-        return cls(scale, y0 - scale * x0)
+        return cls(scale, y0 - scale * x0, (first, second))
 
-    def __call__(self, x: float) -> float:
-        """Map a value."""
-        return self.scale * x + self.offset
+    def __call__(self, x: Number) -> Number:
+        """Map a value, or an array of them."""
+        if self.points is None:
+            return self.scale * x + self.offset
+        (x0, y0), (x1, y1) = self.points
+        return y1 - (x1 - x) / (x1 - x0) * (y1 - y0)
 
     def __matmul__(self, other: Affine) -> Affine:
         """Apply `other` first, then this."""
@@ -75,7 +84,7 @@ def ratio(null: Null) -> Affine:
 def index(null: Null) -> Affine:
     """Put chance at 0 and the best value at 1."""
     _refuse_certain(null, "index")
-    return Affine.through((null.mean(), 0.0), (null.best, 1.0))
+    return Affine.through((float(null.mean()), 0.0), (null.best, 1.0))
 
 
 def z(null: Null) -> Affine:
@@ -99,11 +108,12 @@ def _refuse_certain(null: Null, name: str) -> None:
             do="adjust a metric such as mrr, mr or hits@10",
         )
     if null.certain or (float(null.var()) == 0 and float(null.mean()) == null.best):
+        hits = isinstance(null.metric, Metric) and null.metric.f.k is not None
         raise DegenerateError(
             f"{name}({null.metric}) is undefined: chance always gets {float(null.mean()):.6g}, "
             "the best value there is",
             got=f"sizes up to {int(null.sizes.size.max())}",
-            do="rank among more candidates, or choose a smaller k",
+            do="rank among more candidates" + ", or choose a smaller k" * hits,
         )
     if name == "z" and float(null.var()) == 0:
         raise DegenerateError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,37 @@ from evenrank.sums import Floats, Ints
 
 COUNTS = ("better", "equal", "candidates")
 LARGEST = 10**9
+TEXT = (".csv", ".tsv", ".txt")
+
+
+class RowError(InputError):
+    """What is wrong in one row of some columns."""
+
+    def __init__(self, what: str, row: int, *, got: str = "", allowed: str | None = None) -> None:
+        """Name the row as arrays count, from 0."""
+        self.row, self._got, self._allowed = row, f"{got} in " if got else "", allowed
+        super().__init__(what, got=f"{self._got}row {row}", allowed=allowed)
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
+        """Travel between processes as what it says."""
+        return InputError, (str(self),)
+
+    def in_file(self, file: str, first: int) -> InputError:
+        """Say it of a file whose rows are counted as people do, from 1; `first` came before these."""
+        below = " below the header" if file.lower().endswith(TEXT) else ""
+        row = f"{self._got}row {first + self.row + 1:,}{below}"
+        return InputError(f"{file}: {self.what}", got=row, allowed=self._allowed)
+
+
+@contextmanager
+def said_of(file: str, first: int = 0) -> Iterator[None]:
+    """Name the file that columns are of, and the row in it, in what is said against them."""
+    try:
+        yield
+    except RowError as error:
+        raise error.in_file(file, first) from None
+    except InputError as error:
+        raise error if file in str(error) else InputError(f"{file}: {error}") from None
 
 
 def checked(
@@ -25,9 +58,10 @@ def checked(
     over = first + second >= third
     if over.any():
         row = int(np.flatnonzero(over)[0])
-        raise InputError(
+        raise RowError(
             "a rank is above its number of candidates",
-            got=f"rank {first[row] + second[row] + 1} of {third[row]} in row {row}",
+            row,
+            got=f"rank {first[row] + second[row] + 1} of {third[row]}",
             allowed="1 to candidates, where candidates counts the target too",
         )
     return first, second, third, None if weight is None else weights(weight, rows)
@@ -37,7 +71,7 @@ def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
     """Raise an error that names the first bad row."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise InputError(what, got=f"{values[row]} in row {row}")
+        raise RowError(what, row, got=str(values[row]))
 
 
 def integers(name: str, values: ArrayLike, least: int, most: int = LARGEST) -> Ints:

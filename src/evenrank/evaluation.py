@@ -250,6 +250,16 @@ def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, An
     return row
 
 
+def within(some: int, rows: int, names: tuple[str, ...]) -> str:
+    """Say of how many rows something is true; nothing, where there is one row.
+
+    >>> within(2, 3, ("relation",)), within(1, 2, ("model",)), within(1, 1, ())
+    (' (in 2 of 3 groups)', ' (in 1 of 2 models)', '')
+    """
+    what = "models" if names[-1:] == ("model",) else "groups"
+    return f" (in {some} of {rows} {what})" if rows > 1 else ""
+
+
 def fingerprint(protocol: Mapping[str, str]) -> str:
     """Eight characters that differ when the protocol differs."""
     text = json.dumps(dict(sorted(protocol.items())), ensure_ascii=False)
@@ -373,8 +383,7 @@ def evaluate(
                     if not layer:
                         failures.setdefault(error.what, []).append(row)
     notes = [
-        f"– {what}" + (f" (in {len(rows)} of {len(tallies)} groups)" if len(tallies) > 1 else "")
-        for what, rows in failures.items()
+        f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
     ]
     if "sampled" in (protocol or {}).get("candidates", ""):
         notes.append(SAMPLED)

@@ -45,7 +45,7 @@ class Yardstick:
     `keys` gives what is compared in place of scores. `band` gives the least and the greatest key that
     tie with each target's (without it, only its own); better is what lies above. Known answers stay, and
     lose their `handicap`, unless that is infinite. `margin` is what the library's models add to minus a
-    distance; its `words` have a place for it.
+    distance; `words` have a place for that.
     """
 
     words: str
@@ -58,6 +58,10 @@ class Yardstick:
     def keeps_known(self) -> bool:
         """Whether known answers stay among the candidates."""
         return self.handicap < inf
+
+    def said(self, distances: bool) -> str:
+        """Say in words how scores are compared, where these are minus distances or not."""
+        return self.words.format(of=f" (of {self.margin:g} - distance)" if distances else "")
 
 
 def float32(scores: NDArray[Any]) -> Scores:
@@ -112,7 +116,7 @@ THOUSANDTHS = Yardstick("float32, cut to thousandths", thousandths)
 # a known answer that is far better than the target stays better: how many are depends on where scores
 # have their zero, so the margin of DGL-KE's models counts: 12, or what a scorer has as `gamma`
 HANDICAP = Yardstick(
-    "float32, log-sigmoid (of {margin:g} - distance), known answers lose 1",
+    "float32, log-sigmoid{of}, known answers lose 1",
     log_sigmoid,
     handicap=1.0,
     margin=12.0,

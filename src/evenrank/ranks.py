@@ -240,7 +240,8 @@ class Ranks(Framed):
         """
         path = Path(path)
         frame, protocol = read_table(path)
-        return cls._from_polars(frame, str(path), candidates, protocol)
+        with columns.said_of(str(path)):
+            return cls._from_polars(frame, str(path), candidates, protocol)
 
     @classmethod
     def _from_polars(
@@ -252,7 +253,7 @@ class Ranks(Framed):
     ) -> Self:
         have = set(frame.columns)
         if candidates is None and "candidates" in have:
-            candidates = numbers(frame, "candidates", where)
+            candidates = numbers(frame, "candidates")
         builders: dict[tuple[str, ...], Callable[..., Self]] = {
             ("better", "equal"): cls,
             ("optimistic", "pessimistic"): cls.between,
@@ -263,10 +264,10 @@ class Ranks(Framed):
             raise _columns_missing(where, frame.columns)
         taken = {*names, "candidates", "weight"}
         return builders[names](
-            *(numbers(frame, name, where) for name in names),
+            *(numbers(frame, name) for name in names),
             candidates,
-            weight=numbers(frame, "weight", where) if "weight" in have else None,
-            keys={name: frame[name].to_numpy() for name in frame.columns if name not in taken},
+            weight=numbers(frame, "weight") if "weight" in have else None,
+            keys={name: key_array(frame[name]) for name in frame.columns if name not in taken},
             protocol=protocol,
         )
 
@@ -396,7 +397,8 @@ class Ranks(Framed):
             raise InputError(
                 "unknown side", got=repr(other.pop()), allowed="head, tail (what was asked for)"
             )
-        given = np.where(side == "tail", self.keys["head"], self.keys["tail"])
+        either = np.where(side == "tail", self.keys["head"], self.keys["tail"])
+        given = columns.key("given", either, len(self))  # text, if either of them is
         return columns.encode([side, self.keys["relation"], given])
 
     def _codes(self, names: Sequence[str]) -> tuple[Ints, list[NDArray[Any]]]:
@@ -505,9 +507,15 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     """Read a Parquet or CSV file and its protocol; the cells of a CSV stay text."""
     import polars as pl
 
+    if path.is_dir():
+        raise InputError(
+            "a folder is no file of ranks",
+            got=str(path),
+            do=f"name the files in it: {path / '*.parquet'}",
+        )
     mark, kind = f"# {METADATA} ", path.suffix.lower()
     try:
-        if kind in (".csv", ".tsv", ".txt"):
+        if kind in columns.TEXT:
             with path.open(encoding="utf-8") as file:
                 first = file.readline()
             own = first.startswith(mark)
@@ -522,6 +530,10 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
         raise InputError("no such file", got=str(path)) from None
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise unreadable(path, error) from None
+    if kind in columns.TEXT:  # where an empty name is written as ""
+        with columns.said_of(str(path)):
+            for column in frame:
+                _refuse_null(column, f"empty cell in column {column.name}, or a line cut short")
     return frame, check_protocol(protocol, path)
 
 
@@ -541,19 +553,31 @@ def check_protocol(protocol: Any, path: str | Path) -> dict[str, str]:
     return protocol
 
 
-def numbers(frame: pl.DataFrame, name: str, where: str) -> NDArray[Any]:
+def numbers(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     """Give a column of numbers; text that is not one, or an empty cell, is an error."""
     import polars as pl
 
     column = frame[name]
+    _refuse_null(column, f"empty cell in column {name}")
     if column.dtype == pl.String:
         column = column.cast(pl.Float64, strict=False)
-    if column.null_count():
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        cell = frame[name][row]
-        what = "empty cell" if cell is None else f"{cell!r} is not a number,"
-        raise InputError(f"{where}: {what} in column {name}", got=f"row {row}")
+        _refuse_null(column, f"a cell that is not a number in column {name}", frame[name])
     return np.asarray(column.to_numpy())
+
+
+def key_array(column: pl.Series) -> NDArray[Any]:
+    """Give a key column; whole numbers become text where there are empty cells, which have no number."""
+    import polars as pl
+
+    as_text = column.dtype.is_integer() and column.null_count()
+    return np.asarray((column.cast(pl.String) if as_text else column).to_numpy())
+
+
+def _refuse_null(column: pl.Series, what: str, written: pl.Series | None = None) -> None:
+    """Raise an error that names the first row that is empty, and what was written there."""
+    if column.null_count():
+        row = int(column.is_null().arg_true()[0])
+        raise columns.RowError(what, row, got="" if written is None else repr(written[row]))
 
 
 def _columns_missing(where: str, have: Sequence[str]) -> InputError:

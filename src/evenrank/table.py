@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from math import isfinite, isnan
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 from evenrank.frames import Framed
 
@@ -55,9 +56,25 @@ _LATEX = str.maketrans(
     }
 )
 
-_NEGATIVE = re.compile(r"(?<![\w-])-(\d[\d.]*)")
+# with a sign or a power of ten: 12,346 and 0.35 are text in LaTeX, too
+_NUMBER = re.compile(
+    r"(?<![\w.-])(?=[+-]|\d[\d.]*e[+-])([+-]?\d+(?:,\d{3})*(?:\.\d+)?)(?:e([+-]\d+))?(?![\w.])"
+)
 # a name is not a tag, nor the end of a cell or a line
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # what a terminal obeys, or breaks a line at
 _MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
+
+
+def _width(text: str) -> int:
+    """Give the columns of a terminal that a text takes: two for a wide character, none for an accent."""
+    return sum(0 if combining(one) else 1 + (east_asian_width(one) in "WF") for one in text)
+
+
+def _maths(number: re.Match[str]) -> str:
+    """Write a number as LaTeX does."""
+    digits, power = number.groups()
+    times = "" if power is None else rf" \times 10^{{{int(power)}}}"
+    return f"${digits.replace(',', '{,}')}{times}$"
 
 
 @dataclass(frozen=True)
@@ -95,17 +112,36 @@ class Table:
         height = max(title.count("\n") for title in self.header) + 1
         titles = [title.split("\n") for title in self.header]
         head = [list(line) for line in zip(*([""] * (height - len(t)) + t for t in titles), strict=True)]
-        widths = [max(map(len, column)) for column in zip(*head, *self.rows, strict=True)]
+        lines = [[_CONTROL.sub(" ", cell) for cell in row] for row in (*head, *self.rows)]
+        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
+            spaces = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
             parts = [
-                cell.ljust(width) if i < self.labels else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+                cell + space if i < self.labels else space + cell
+                for i, (cell, space) in enumerate(zip(cells, spaces, strict=True))
             ]
             return "  ".join(parts).rstrip()
 
         rule = ["-" * width for width in widths]
-        return "\n".join([*map(line, [*head, rule, *self.rows]), *self.notes])
+        notes = (_CONTROL.sub(" ", note) for note in self.notes)
+        return "\n".join([*map(line, [*lines[:height], rule, *lines[height:]]), *notes])
+
+    def stacked(self) -> str:
+        """Write it for a narrow terminal: row by row, a cell on each line.
+
+        >>> print(Table(["first", "p"], [["rotate", "0.0001"]], ["3 tests"]).stacked())
+        first  rotate
+        p      0.0001
+        <BLANKLINE>
+        3 tests
+        """
+        width = max(map(len, self._flat_header))
+        names = [name.ljust(width) for name in self._flat_header]
+        blocks = [[f"{n}  {cell}" for n, cell in zip(names, row, strict=True)] for row in self.rows]
+        return "\n\n".join(
+            "\n".join(_CONTROL.sub(" ", line) for line in lines) for lines in (*blocks, self.notes)
+        )
 
     @property
     def _flat_header(self) -> list[str]:
@@ -129,7 +165,7 @@ class Table:
         """Write it for a paper, with booktabs rules."""
 
         def cell(text: str) -> str:
-            escaped = _NEGATIVE.sub(r"$-\1$", text.translate(_LATEX))  # a minus sign, not a hyphen
+            escaped = _NUMBER.sub(_maths, text.translate(_LATEX))  # a minus sign, not a hyphen
             return f"{{{escaped}}}" if escaped.startswith("[") else escaped  # not an option of \\\\
 
         def line(cells: Sequence[str]) -> str:

@@ -301,6 +301,7 @@ class Task:
                 "queries and targets differ in length", got=f"{len(asked)} and {len(target)}"
             )
         columns.refuse(target >= size, target, f"a target is not below the size, {size:,}")
+        named = {name: columns.key(name, key, len(target)) for name, key in (keys or {}).items()}
         lists, of_row = _lists(candidates, group, len(asked), size, repeats)
         known_rows, answers = _known(known, asked.shape[1], size)
         code, known_code = _codes(asked, known_rows)
@@ -328,8 +329,7 @@ class Task:
                 raise InputError("a query has no candidates", got=f"an empty list for {empty.tolist()}")
             there = _contains(lists, group_of[query_of], target)
             if outside == "refuse" and not there.all():
-                raise _outside(asked[order], target, ~there)
-        rows = len(target)
+                raise _outside(asked[order], target, ~there, {k: named[k][order] for k in named})
         part = Part(
             side=side,
             queries=asked[where],
@@ -341,7 +341,7 @@ class Task:
             lists=lists,
             group=group_of,
             own=there & ~_contains(index, query_of, target),
-            keys={name: columns.key(name, column, rows) for name, column in (keys or {}).items()},
+            keys=named,
         )
         return cls((part,), entries(protocol))
 
@@ -685,11 +685,14 @@ def _in_sorted(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
     return np.asarray(ordered[place] == values)
 
 
-def _outside(queries: Ints, targets: Ints, bad: NDArray[np.bool_]) -> InputError:
+def _outside(
+    queries: Ints, targets: Ints, bad: NDArray[np.bool_], keys: Mapping[str, NDArray[Any]]
+) -> InputError:
     row = int(np.flatnonzero(bad)[0])
+    names = ", ".join(f"{name} {column[row]}" for name, column in keys.items())
     return InputError(
         "a target is not among the candidates of its query",
-        got=f"target {targets[row]} of query {queries[row].tolist()}"
+        got=(names or f"target {targets[row]} of query {queries[row].tolist()}")
         + (f", and {bad.sum() - 1:,} more" if bad.sum() > 1 else ""),
         do="give candidates that contain the targets, or add each to its own set: outside='add'",
     )

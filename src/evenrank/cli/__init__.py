@@ -16,13 +16,14 @@ import typer
 import evenrank
 from evenrank.cli import (  # noqa: F401  # they add their commands to app
     _chance,
+    _compare,
     _data,
     _estimate,
     _evaluate,
     _import,
     _rank,
 )
-from evenrank.cli._shell import app
+from evenrank.cli._shell import app, in_shell
 from evenrank.engine._run import launched
 from evenrank.errors import EvenrankError
 
@@ -40,11 +41,14 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     del version
+    if launched() and context.invoked_subcommand != "rank":
+        raise typer.Exit  # of the processes of torchrun, the first one does all that is not shared out
 
 
 def main() -> None:
@@ -64,7 +68,9 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.strerror or error}; got {error.filename or 'a full disk or closed output'}")
     if code == 130:  # Ctrl-C, which typer turns into an exit code
-        typer.echo("evenrank: stopped; nothing is half-written", err=True)
+        goes_on = any(word.startswith("--into") for word in sys.argv)
+        again = "; the same command goes on where it was" if goes_on else ""
+        _say(f"stopped; nothing is half-written{again}")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -83,4 +89,4 @@ def _fail(message: str) -> None:
 
 
 def _say(message: str) -> None:
-    typer.echo(f"evenrank: {message}", err=True)
+    typer.echo(f"evenrank: {in_shell(message)}", err=True)

@@ -29,6 +29,7 @@ from evenrank.cli._shell import (
     print_table,
     show,
 )
+from evenrank.columns import said_of
 from evenrank.errors import InputError
 from evenrank.grammar import null
 from evenrank.law import Method as Law
@@ -232,12 +233,11 @@ def _sizes_from_file(path: Path) -> Histogram:
             )
         return read_sizes([int(word) for word in words])
     frame, _ = read_table(path)
-    have = {
-        name: numbers(frame, name, str(path)) for name in ("count", "weight") if name in frame.columns
-    }
-    for name in ("size", "candidates"):
-        if name in frame.columns:
-            return read_sizes(numbers(frame, name, str(path)), have.get("count"), have.get("weight"))
+    with said_of(str(path)):
+        have = {name: numbers(frame, name) for name in ("count", "weight") if name in frame.columns}
+        for name in ("size", "candidates"):
+            if name in frame.columns:
+                return read_sizes(numbers(frame, name), have.get("count"), have.get("weight"))
     raise InputError(
         f"{path} has no candidate counts",
         got=f"columns {', '.join(frame.columns)}",

@@ -31,6 +31,7 @@ from evenrank.cli._shell import (
     check_writable,
     chosen_form,
     file_names,
+    once,
     show,
     splits,
 )
@@ -134,6 +135,7 @@ def _lists(given: Given, read: Callable[..., Ranks]) -> Ranks:
 
 
 def _ogb(given: Given) -> Ranks:
+    once(given.files, "file of predictions")
     parts = [
         ogb.ranks(_arrays(file, given.trust_pickle), protocol={"model": given.model})
         for file in given.files

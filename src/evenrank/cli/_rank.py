@@ -14,6 +14,7 @@ import typer
 from evenrank import cluster, models
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._shell import (
+    ENDINGS,
     AsCsv,
     AsJson,
     AsLatex,
@@ -27,6 +28,7 @@ from evenrank.cli._shell import (
     check_writable,
     chosen_form,
     file_names,
+    in_shell,
     show,
     splits,
 )
@@ -145,7 +147,7 @@ def rank_command(
     )
     if not quiet:
         for note in graph.notes:
-            typer.echo(f"note: {note}", err=True)
+            typer.echo(f"note: {in_shell(note)}", err=True)
     ranked = []
     with _ranker(dask, into, threads=threads, exact=exact, mesh=mesh) as ranker:
         for path, file, folder in zip(model, files, folders, strict=True):
@@ -180,24 +182,33 @@ def _places(models: list[Path], out: Path | None) -> list[Path | None]:
     if len(models) == 1:
         check_writable(out)
         return [out]
-    if not out.is_dir():
+    if out.is_file() or out.suffix in ENDINGS:
         raise InputError(
-            "the ranks of several models need a folder", got=str(out), do="make it, or rank one model"
+            "the ranks of several models need a folder", got=str(out), do="name one, or rank one model"
         )
-    places: list[Path | None] = []
-    for name in file_names(models):
-        places.append(out / f"{Path(name).name}.parquet")
-        check_writable(out / f"{Path(name).name}.parquet")
-    if len(set(places)) < len(places):
-        raise InputError("two models would write the same file of ranks", got=str(out))
-    return places
+    places = [place.with_name(f"{place.name}.parquet") for place in _apart(models, out)]
+    out.mkdir(parents=True, exist_ok=True)
+    for place in places:
+        check_writable(place)
+    return [*places]
 
 
 def _folders(models: list[Path], into: Path | None) -> list[Path | None]:
     """Say into which folder each model is ranked; several have one each."""
     if into is None or len(models) == 1:
         return [into] * len(models)
-    return [into / Path(name).name for name in file_names(models)]
+    return [*_apart(models, into)]
+
+
+def _apart(models: list[Path], folder: Path) -> list[Path]:
+    """Give each model a place in a folder, by its name, which must be its own."""
+    places = [folder / Path(name).name for name in file_names(models)]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise InputError(
+            "two models would write to the same place", got=str(twice), do="rename one, or rank it apart"
+        )
+    return places
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -71,7 +72,9 @@ FilterOption = Annotated[
     typer.Option("--filter", help="Leave known answers of all splits out, or rank raw."),
 ]
 UnseenOption = Annotated[Unseen, typer.Option(help="Keep or drop what train never shows.")]
+FEW_ROWS = 24  # that are read one by one; more are looked through, though lines may wrap
 KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
+ENDINGS = (".parquet", ".csv", ".tsv")  # that ranks are written with
 Row: TypeAlias = dict[str, str | int | float | None]
 
 
@@ -96,6 +99,15 @@ def refuse(context: typer.Context, options: str, what: str, do: str | None = Non
         raise InputError(what, got=", ".join(written), do=do)
 
 
+def in_shell(text: str) -> str:
+    """Name options as the shell does, not as Python does.
+
+    >>> in_shell("or let targets join: outside='add'")
+    'or let targets join: --outside add'
+    """
+    return re.sub(r"\b(mesh|outside|unseen)='(\w+)'", r"--\1 \2", text)
+
+
 def show(result: Shown, form: str) -> None:
     """Write a result to stdout, in the format that was asked for."""
     if form != "text":
@@ -108,7 +120,7 @@ def show(result: Shown, form: str) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print with rich on a terminal that is wide enough, plainly into a pipe or a narrow one."""
+    """Print with rich on a terminal that is wide enough, a few rows one by one on a narrow one."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -116,8 +128,10 @@ def print_table(table: Table) -> None:
 
     console = Console()
     plain = table.text()
-    if not console.is_terminal or max(map(len, plain.splitlines()[:2])) + 4 > console.width:
-        typer.echo(plain)
+    width = max(map(len, plain.splitlines()[:2]))
+    if not console.is_terminal or width + 4 > console.width:
+        stacked = console.is_terminal and width > console.width and len(table.rows) <= FEW_ROWS
+        typer.echo(table.stacked() if stacked else plain)
         return
     rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for i, name in enumerate(table.header):
@@ -142,6 +156,12 @@ def file_names(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
+def once(paths: Sequence[Path], what: str) -> None:
+    """Refuse a file that stands in the command twice."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise InputError(f"one {what} twice", got=" ".join(map(str, paths)), do="give each file once")
+
+
 def busy(doing: str) -> AbstractContextManager[object]:
     """Say on a terminal what takes a while, as long as it does."""
     from rich.console import Console
@@ -152,7 +172,7 @@ def busy(doing: str) -> AbstractContextManager[object]:
 
 def check_writable(path: Path) -> None:
     """Say so before an hour of ranking, not after it."""
-    if path.suffix not in (".parquet", ".csv", ".tsv"):
+    if path.suffix not in ENDINGS:
         raise InputError("ranks are written as .parquet, .csv or .tsv", got=path.name)
     if not os.access(path.parent, os.W_OK) or path.is_dir():
         absent = "no permission" if path.parent.exists() else "no such folder"

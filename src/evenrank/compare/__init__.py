@@ -16,7 +16,7 @@ And a model that is better on one data set need not be so on the next (`across`)
 """
 
 from evenrank.compare._intervals import Interval, Intervals, Method, intervals, plural
-from evenrank.compare._join import joined
+from evenrank.compare._join import On, joined, target_keys
 from evenrank.compare._paired import Comparison, Pair, compare, signed
 from evenrank.compare._several import Across, Seeds, Standing, across, seeds
 from evenrank.compare._significance import Correction, Test
@@ -28,6 +28,7 @@ __all__ = [
     "Interval",
     "Intervals",
     "Method",
+    "On",
     "Pair",
     "Seeds",
     "Standing",
@@ -39,4 +40,5 @@ __all__ = [
     "plural",
     "seeds",
     "signed",
+    "target_keys",
 ]

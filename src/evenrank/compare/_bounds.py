@@ -15,7 +15,7 @@ import numpy as np
 
 from evenrank import columns
 from evenrank.adjusted import Adjusted, Affine, Expression
-from evenrank.compare._sample import Sample, standard_error
+from evenrank.compare._sample import Sample
 from evenrank.evaluation import bare
 from evenrank.law import Null
 from evenrank.metric import Metric, Statistic
@@ -25,6 +25,7 @@ from evenrank.tally import Histogram
 OFTEN = 16  # a binomial draw costs about as much as drawing this many units one by one
 BLOCK = 200_000  # counts held at once
 NO_SPREAD = "the same for every {unit}: its spread cannot be told from these"
+NO_SPREAD_WITHIN = "the same for every {unit} of a group: its spread cannot be told from these"
 
 
 class Bounds(NamedTuple):
@@ -52,25 +53,28 @@ def refusal(expression: Expression, sample: Sample, value: float) -> str | None:
     if isinstance(metric, Metric) and not sample.terms(metric).finite:
         return "infinite for some targets, or their inverse is"
     if isinstance(metric, Metric) and not sample.pull(sample.terms(metric).x).any():
-        return NO_SPREAD
+        return NO_SPREAD if sample.groups == 1 else NO_SPREAD_WITHIN
     return None
 
 
 def delta(sample: Sample, values: Mapping[Expression, float], level: float) -> Iterator[Bounds]:
     """Give symmetric intervals from how each unit pulls on a metric; of quantiles, order statistics."""
-    from scipy.special import stdtrit
-
     for expression, value in values.items():
         if isinstance(bare(expression), Statistic):
             yield _order_statistics(sample, expression, level)
             continue
-        error = standard_error(sample.pull_on(expression))
-        if not error > 0:
+        error = sample.error(sample.pull_on(expression))
+        if not error.size > 0:
             yield Bounds(why="without a slope at this value")
             continue
-        reach = float(stdtrit(sample.units - 1, 0.5 + level / 2)) * error
-        least, most = expression.range
-        yield Bounds(max(value - reach, least), min(value + reach, most), error)
+        reach, (least, most) = error.reach(level), possible(expression, sample)
+        yield Bounds(max(value - reach, least), min(value + reach, most), error.size)
+
+
+def possible(expression: Expression, sample: Sample) -> tuple[float, float]:
+    """Give the least and the most that a metric can be, drawn on the scale of its adjustment."""
+    low, high = sorted(_adjustment(expression, sample)(np.array(bare(expression).range)).tolist())
+    return low, high
 
 
 def _order_statistics(sample: Sample, expression: Expression, level: float) -> Bounds:
@@ -84,10 +88,10 @@ def _order_statistics(sample: Sample, expression: Expression, level: float) -> B
     metric = bare(expression)
     assert isinstance(metric, Statistic)
     if metric.kind != "quantile":
-        return Bounds(why='without an analytic interval; ask for method="bootstrap"')
+        return Bounds(why="without an analytic interval; the bootstrap gives one")
     if sample.units < len(sample.ranks) or not sample.tally.equal_weights:
-        why = 'by order statistics only for independent targets of equal weight; else method="bootstrap"'
-        return Bounds(why=why)
+        why = "by order statistics only for independent targets of equal weight"
+        return Bounds(why=f"{why}; the bootstrap bounds others")
     rank, tail = np.sort(sample.rank()), (1.0 - level) / 2
     low, high = (int(binom.ppf(p, len(rank), metric.at or 0.0)) for p in (tail, 1.0 - tail))
     if low < 1 or high >= len(rank):
@@ -128,9 +132,7 @@ def _adjustment(expression: Expression, sample: Sample) -> Function:
     if not isinstance(expression, Adjusted):
         return lambda raw: raw
     adjust = expression.map(Null(expression.metric, sample.tally.sizes))
-    if isinstance(adjust, Affine):
-        return lambda raw: adjust.scale * raw + adjust.offset
-    return np.vectorize(adjust, otypes=[float])
+    return adjust if isinstance(adjust, Affine) else np.vectorize(adjust, otypes=[float])
 
 
 class Means:

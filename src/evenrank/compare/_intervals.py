@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -15,7 +15,17 @@ from evenrank.compare._bounds import Bounds, bootstrap, delta, refusal
 from evenrank.compare._sample import By, Sample, unit_name
 from evenrank.data.strata import AVERAGES, one_count
 from evenrank.errors import InputError
-from evenrank.evaluation import Evaluation, arrow, cell, evaluate, labelled, shared, title
+from evenrank.evaluation import (
+    Evaluation,
+    arrow,
+    cell,
+    evaluate,
+    fingerprint,
+    labelled,
+    shared,
+    title,
+    within,
+)
 from evenrank.grammar import parse
 from evenrank.metric import Ties
 from evenrank.ranks import Groups, Ranks, average_name, tie_rule
@@ -35,6 +45,7 @@ DEFAULT = (
     "index(mr)",
 )
 DEFAULT_WIDE = ("mrr", "chance(mrr)", "index(mrr)", "hits@10")
+BY_DELTA = "an average over fixed groups has intervals by the delta method alone"
 HOW = {
     "delta": "delta method",
     "bootstrap": "BCa bootstrap",
@@ -64,6 +75,8 @@ class Intervals(Shown):
     level: float
     method: Method
     unit: str
+    samples: int
+    seed: int
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, metric: str | Expression) -> Any:
@@ -77,7 +90,8 @@ class Intervals(Shown):
     def protocol(self) -> dict[str, str]:
         """How the ranks and the intervals were made."""
         own = {"intervals": f"{percent(self.level)} {HOW[self.method]}", "by": self.unit}
-        return {**self.evaluation.protocol, **own}
+        draws = {"samples": str(self.samples), "seed": str(self.seed)}
+        return {**self.evaluation.protocol, **own, **(draws if self.method != "delta" else {})}
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per group and metric: labels, value, low, high, standard error, n."""
@@ -92,6 +106,7 @@ class Intervals(Shown):
         """Give everything there is to say, protocol and notes included."""
         return {
             "protocol": self.protocol,
+            "fingerprint": fingerprint(self.protocol),
             "level": self.level,
             "method": self.method,
             "by": self.unit,
@@ -129,7 +144,7 @@ class Intervals(Shown):
         units = f"{self.cells[0][0].n:,} " if len(self.cells) == 1 else ""
         drawn = units + plural(self.unit, 1 if units == "1 " else 2)
         how = f"{percent(self.level)} intervals: {HOW[self.method]} over {drawn}"
-        return [how, *self.notes, *self.evaluation.footer()]
+        return [how, *self.notes, *replace(self.evaluation, protocol=self.protocol).footer()]
 
 
 def intervals(
@@ -158,6 +173,9 @@ def intervals(
     `averages=True` puts three averages side by side, as `averages()` does: over targets, over queries
     and over relations. What is drawn is the same for each.
 
+    Averages over relations, or any key but the query, are over fixed groups: units vary within them,
+    and intervals are those of the delta method. `by` the same key draws the groups instead.
+
     Chance is held fixed: an adjusted metric's interval is that of the metric, on the adjusted scale. The
     candidates of this test set are known, not estimated, and z even counts their number. An interval
     for other test sets would let their chance levels differ too; only where candidate counts differ
@@ -172,7 +190,7 @@ def intervals(
     index(mrr) ↑  0.4769  0.0910  0.8628      0.1632
     95 % intervals: delta method over 8 targets
     8 targets, 0.0% tied
-    average: micro; ties: expected [788eeea3]
+    average: micro; ties: expected; intervals: 95 % delta method; by: target [...]
     """
     check_level(level)
     if method not in get_args(Method):
@@ -186,6 +204,11 @@ def intervals(
     unit = unit_name(parts, by)
     shown = AVERAGES if averages else (average,)
     drawn = [Sample(part, ties, one, unit) for part in parts for one in shown]
+    if method != "delta" and not averages and any(sample.groups > 1 for sample in drawn):
+        name = average_name(average)
+        got = f"method={method!r} of average={name!r}"
+        do = f'draw the groups, by="{name}" (--unit {name}), or take the delta method'
+        raise InputError(BY_DELTA, got=got, do=do)
     if averages:
         names, labels = (*names, "average"), [(*label, one) for label in labels for one in AVERAGES]
     else:
@@ -200,7 +223,7 @@ def intervals(
         protocol=protocol,
     )
     if averages:
-        evaluation = one_count(evaluation, sum(map(len, parts)))
+        evaluation = one_count(evaluation)
     cells: list[tuple[Interval, ...]] = []
     whys: Counter[tuple[str, str]] = Counter()
     weigh = [sample for sample in drawn if sample.units]  # evaluate left the others out, too
@@ -210,7 +233,8 @@ def intervals(
         cells.append(
             tuple(Interval(v, *bounds[:3], sample.units) for v, bounds in zip(values, made, strict=True))
         )
-    return Intervals(evaluation, tuple(cells), level, method, unit, _notes(whys, unit, len(cells)))
+    notes = (*_notes(whys, unit, len(cells), names), *alone(drawn, unit))
+    return Intervals(evaluation, tuple(cells), level, method, unit, samples, seed, notes)
 
 
 class _Parts(NamedTuple):
@@ -258,6 +282,8 @@ def _bounds(
     """Bound each metric that can be."""
     pairs = list(zip(expressions, values, strict=True))
     refused = [refusal(expression, sample, value) for expression, value in pairs]
+    if method != "delta" and sample.groups > 1:
+        refused = [BY_DELTA if why is None else why for why in refused]
     wanted = {e: value for (e, value), why in zip(pairs, refused, strict=True) if why is None}
     made: Iterator[Bounds] = (
         delta(sample, wanted, level)
@@ -267,16 +293,27 @@ def _bounds(
     return [next(made) if why is None else Bounds(why=why) for why in refused]
 
 
-def _notes(whys: Counter[tuple[str, str]], unit: str, groups: int) -> tuple[str, ...]:
+def _notes(
+    whys: Counter[tuple[str, str]], unit: str, rows: int, names: tuple[str, ...]
+) -> tuple[str, ...]:
     """Say once why there is no interval, naming the metrics."""
     metrics: dict[tuple[str, int], list[str]] = {}
     for (metric, why), times in whys.items():
         metrics.setdefault((why.format(unit=unit), times), []).append(metric)
     return tuple(
-        f"– no interval for {', '.join(names)}: {why}"
-        + (f" (in {times} of {groups} groups)" if groups > 1 else "")
-        for (why, times), names in metrics.items()
+        f"– no interval for {', '.join(each)}: {why}{within(times, rows, names)}"
+        for (why, times), each in metrics.items()
     )
+
+
+def alone(drawn: Iterable[Sample], unit: str) -> Iterator[str]:
+    """Say how many of the groups that are averaged over have no spread of their own."""
+    for few, groups in dict.fromkeys((sample.alone, sample.groups) for sample in drawn if sample.alone):
+        has = "has" if few == 1 else "have"
+        yield (
+            f"{few:,} of the {groups:,} groups averaged over {has} one {unit} alone: its spread is "
+            "taken to be its distance from the average"
+        )
 
 
 def written(expression: Expression, interval: Interval) -> str:

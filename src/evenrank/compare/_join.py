@@ -28,30 +28,42 @@ def check_ranks(name: str, given: Any, do: str) -> None:
 
 
 def check_protocols(models: Mapping[str, Ranks], do: str = ALIKE) -> tuple[str, ...]:
-    """Refuse models that were ranked in different ways; give notes on what only some of them say.
+    """Refuse models that were ranked in different ways; give notes on what only some of them say."""
+    apart = differing(models)
+    if apart:
+        raise InputError("the models were not ranked in the same way", got="; ".join(apart), do=do)
+    silent = [k for k in _entries(models) if any(k not in ranks.protocol for ranks in models.values())]
+    return (f"not every model says its {', '.join(silent)}",) if silent else ()
 
-    The content hash decides about the data: where it is the same, data sets may have any name.
-    """
-    protocols = {name: ranks.protocol for name, ranks in models.items()}
-    entries = dict.fromkeys(k for protocol in protocols.values() for k in protocol if k not in OWN)
-    contents = {protocol.get("content") for protocol in protocols.values()}
-    if len(contents) == 1 and None not in contents:
-        entries.pop("data", None)
-    differing = []
-    for entry in entries:
-        said = {name: protocol[entry] for name, protocol in protocols.items() if entry in protocol}
+
+def differing(models: Mapping[str, Ranks]) -> list[str]:
+    """Say in what the protocols of models differ."""
+    found = []
+    for entry in _entries(models):
+        said = {name: r.protocol[entry] for name, r in models.items() if entry in r.protocol}
         values = list(dict.fromkeys(said.values()))
         if len(values) > 1:
             first, other = (next(n for n, v in said.items() if v == value) for value in values[:2])
-            differing.append(f"{entry}: {said[first]} ({first}) and {said[other]} ({other})")
-    if differing:
-        raise InputError(
-            "the models were not ranked in the same way",
-            got="; ".join(differing),
-            do=do,
-        )
-    silent = [k for k in entries if not all(k in protocol for protocol in protocols.values())]
-    return (f"not every model says its {', '.join(silent)}",) if silent else ()
+            found.append(f"{entry}: {said[first]} ({first}) and {said[other]} ({other})")
+    return found
+
+
+def _entries(models: Mapping[str, Ranks]) -> list[str]:
+    """Give the entries of protocols that must agree.
+
+    The content hash decides about the data: where it is the same, data sets may have any name.
+    """
+    entries = dict.fromkeys(k for ranks in models.values() for k in ranks.protocol if k not in OWN)
+    contents = {ranks.protocol.get("content") for ranks in models.values()}
+    if len(contents) == 1 and None not in contents:
+        entries.pop("data", None)
+    return list(entries)
+
+
+def spans(ranks: Ranks) -> str:
+    """Write among how many candidates targets were ranked."""
+    low, high = int(ranks.candidates.min()), int(ranks.candidates.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 class Named(NamedTuple):
@@ -61,7 +73,7 @@ class Named(NamedTuple):
     ranks: Ranks
 
 
-def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool) -> dict[str, Ranks]:
+def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: str = ALIKE) -> dict[str, Ranks]:
     """Put the targets of all models into the order of the first, refusing different targets.
 
     They all get its keys, too, so that units and averages are those of the first in each of them, even
@@ -81,9 +93,12 @@ def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool) -> dict[str, Ran
             _check_rows(keys, first, other)
         else:
             other = Named(other.name, other.ranks[_order(keys, first, other)])
-        _check_alike(keys, first, other, mixed=mixed)
         found[other.name] = other.ranks[:]
         found[other.name].keys |= first.ranks.keys
+    if on != ROWS:
+        _check_twins(keys, found)
+    for other in map(Named, found, found.values()):
+        _check_alike(keys, first, other, mixed=mixed, do=do)
     return found
 
 
@@ -99,15 +114,23 @@ def _keys(models: Mapping[str, Ranks], on: On) -> list[str]:
             allowed = ", ".join(shared) or "(they share none)"
             raise InputError("no such key in all models", got=absent[0], allowed=allowed)
         return wanted
-    for names in TARGETS:
-        if set(names) <= set(shared):
-            return [*names, *(["side"] if "side" in shared else [])]
+    found = target_keys(shared)
+    if found:
+        return found
     raise InputError(
         "nothing tells which ranks are of the same target",
         got=f"keys {', '.join(shared)}" if shared else "no keys that all models have",
         allowed="head, relation, tail (and side); source, target; query, answer",
         do='name the keys with on=, or say on="row" (--on row) if row i is the same target in each',
     )
+
+
+def target_keys(keys: Sequence[str]) -> list[str]:
+    """Give those keys that tell targets apart in the tasks there are; none, if they do not."""
+    for names in TARGETS:
+        if set(names) <= set(keys):
+            return [*names, *(["side"] if "side" in keys else [])]
+    return []
 
 
 def _columns(key: str, first: Named, other: Named) -> list[NDArray[Any]]:
@@ -140,6 +163,26 @@ def _order(keys: list[str], first: Named, other: Named) -> Ints:
     return place
 
 
+def _check_twins(keys: list[str], models: Mapping[str, Ranks]) -> None:
+    """Refuse targets that share their keys, unless each model ranks them alike, as a triple twice."""
+    code, distinct = columns.encode([next(iter(models.values())).keys[key] for key in keys])
+    if len(distinct[0]) == len(code):
+        return
+    _, first = np.unique(code, return_index=True)
+    apart = np.zeros(len(code), dtype=bool)
+    for r in models.values():
+        for column in (r.better, r.equal, r.candidates, np.broadcast_to(_weight(r), len(r))):
+            apart |= column != column[first][code]
+    if apart.any():
+        twins = np.isin(code, code[apart])
+        at = int(np.flatnonzero(twins)[0])
+        raise InputError(
+            "targets that share their keys cannot be told apart",
+            got=f"{int(twins.sum()):,} such, e.g. {_target(keys, [c[code[at]] for c in distinct])}",
+            do='name more keys with on= (--on), or say on="row" (--on row) if row i is the same in each',
+        )
+
+
 def _check_rows(keys: list[str], first: Named, other: Named) -> None:
     """Refuse to join rows that cannot be of the same target."""
     if len(first.ranks) != len(other.ranks):
@@ -156,7 +199,7 @@ def _check_rows(keys: list[str], first: Named, other: Named) -> None:
             )
 
 
-def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool) -> None:
+def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool, do: str) -> None:
     """Refuse targets that were ranked among other candidates, or weigh something else."""
     sizes, theirs = first.ranks.candidates, other.ranks.candidates
     apart = np.flatnonzero(sizes != theirs)
@@ -167,7 +210,7 @@ def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool) ->
             "the models were ranked among different candidates",
             got=f"{len(apart):,} such targets: {target} has {sizes[at]:,} in {first.name} and "
             f"{theirs[at]:,} in {other.name}",
-            do=ALIKE,
+            do=do,
         )
     if np.any(_weight(first.ranks) != _weight(other.ranks)):
         got = f"{first.name} and {other.name}"

@@ -12,19 +12,21 @@ import numpy as np
 
 from evenrank.adjusted import Adjusted, Expression
 from evenrank.compare import _significance
+from evenrank.compare._bounds import possible
 from evenrank.compare._intervals import (
     Intervals,
+    alone,
     check_draws,
     check_level,
     intervals,
     percent,
     plural,
 )
-from evenrank.compare._join import On, check_protocols, check_ranks, joined
-from evenrank.compare._sample import ROUNDING, By, Sample, Terms, smooth, standard_error, unit_name
+from evenrank.compare._join import On, check_protocols, check_ranks, differing, joined, spans
+from evenrank.compare._sample import ROUNDING, By, Error, Sample, Terms, smooth, unit_name
 from evenrank.compare._significance import CORRECTIONS, Correction, Test
 from evenrank.errors import InputError
-from evenrank.evaluation import arrow, facts
+from evenrank.evaluation import arrow, facts, fingerprint
 from evenrank.grammar import parse
 from evenrank.metric import Ties
 from evenrank.ranks import Ranks, tie_rule
@@ -89,6 +91,8 @@ class Comparison(Shown):
     level: float
     unit: str
     units: int
+    samples: int
+    seed: int
     notes: tuple[str, ...] = ()
 
     def pair(self, first: str, second: str, metric: str | Expression | None = None) -> Pair:
@@ -104,8 +108,9 @@ class Comparison(Shown):
     @property
     def protocol(self) -> dict[str, str]:
         """How the models were ranked and compared."""
-        own = {"test": self.test, "correction": self.correction, "by": self.unit}
-        return {**self.values.evaluation.protocol, **own}
+        flips = {"samples": str(self.samples), "seed": str(self.seed)}
+        own = {"test": self.test, **(flips if self.test == "permutation" else {})}
+        return {**self.values.protocol, **own, "correction": self.correction}
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per metric and pair."""
@@ -136,6 +141,7 @@ class Comparison(Shown):
         """Give everything there is to say, protocol and notes included."""
         return {
             "protocol": self.protocol,
+            "fingerprint": fingerprint(self.protocol),
             "level": self.level,
             "units": self.units,
             "models": self.values.rows(),
@@ -226,13 +232,16 @@ def compare(
     notes = () if mixed else check_protocols(ranked)
     ties = tie_rule(ranked.values(), ties)
     ranked = joined(ranked, on, mixed=mixed)
+    if mixed:
+        notes = tuple(f"mixed: {what}" for what in (*differing(ranked), *_other_candidates(ranked)))
     _check_footing(ranked, expressions)
     unit = unit_name(ranked.values(), by)
     values = intervals(ranked, *expressions, level=level, by=unit, ties=ties, average=average)
     drawn = {name: Sample(ranks, ties, average, unit) for name, ranks in ranked.items()}
     for name, sample in drawn.items():
         if sample.units < 2:
-            raise InputError(f"one {unit} alone cannot tell models apart", got=f"{name}: {ranked[name]}")
+            got = f"{len(ranked[name]):,} target{'s' * (len(ranked[name]) != 1)} of one {unit}"
+            raise InputError(f"one {unit} alone cannot tell models apart", got=got)
     couples = (
         list(combinations(ranked, 2))
         if baseline is None
@@ -249,8 +258,9 @@ def compare(
         replace(d.pair, p=float(one), p_corrected=float(all_))
         for d, one, all_ in zip(made, p, corrected, strict=True)
     )
-    notes = (*notes, *_remarks(ranked, pairs, test))
-    return Comparison(values, pairs, test, correction, level, unit, len(made[0].units), notes)
+    notes = (*notes, *_remarks(ranked, pairs, test), *alone(drawn.values(), unit))
+    units = len(made[0].units)
+    return Comparison(values, pairs, test, correction, level, unit, units, samples, seed, notes)
 
 
 class View(NamedTuple):
@@ -276,44 +286,42 @@ class Difference(NamedTuple):
     pair: Pair
     units: Floats
     mean: float
-    standard_error: float
+    error: Error
 
 
 def _difference(expression: Expression, first: View, second: View, level: float) -> Difference:
     """Take two models apart target by target."""
-    from scipy.special import stdtrit
-
     metric, sample = smooth(expression), first.sample
     x, y = first.terms.at_reference(second.terms.reference), second.terms.x
     d = np.where(np.isclose(x, y, rtol=ROUNDING, atol=0.0), 0.0, x - y)
     better = 1.0 if metric.f.falling == (metric.p >= 0) else -1.0  # whether larger terms are better
-    mean, error = sample.mean(d), standard_error(sample.pull(d))
-    difference, spread = first.value - second.value, standard_error(first.pull - second.pull)
-    varies = spread > ROUNDING * standard_error(first.pull)
-    reach = float(stdtrit(sample.units - 1, 0.5 + level / 2)) * spread if varies else nan
+    mean, error = sample.mean(d), sample.error(sample.pull(d))
+    difference, spread = first.value - second.value, sample.error(first.pull - second.pull)
+    varies = spread.size > ROUNDING * sample.error(first.pull).size
+    reach, (least, most) = spread.reach(level) if varies else nan, possible(expression, sample)
     pair = Pair(
         expression,
         first.name,
         second.name,
         difference,
-        difference - reach,
-        difference + reach,
-        spread,
-        effect=better * _significance.standardised(mean, error, sample.units),
+        max(difference - reach, least - most),
+        min(difference + reach, most - least),
+        spread.size,
+        effect=better * _significance.standardised(mean, error.size, sample.units),
         wins=int((better * d > 0).sum()),
         ties=int((d == 0).sum()),
         losses=int((better * d < 0).sum()),
         p=1.0,
         p_corrected=1.0,
     )
-    return Difference(pair, sample.net(d, d), mean, error)
+    return Difference(pair, sample.net(d), mean, error)
 
 
 def _p_values(made: Sequence[Difference], test: Test, samples: int, seed: int) -> Floats:
     if test == "permutation":
         return _significance.permutation(np.column_stack([d.units for d in made]), samples, seed)
     if test == "t":
-        return np.array([_significance.t_test(d.mean, d.standard_error, len(d.units)) for d in made])
+        return np.array([_significance.t_test(d.mean, d.error, len(d.units)) for d in made])
     return np.array([_significance.wilcoxon(d.units) for d in made])
 
 
@@ -355,14 +363,20 @@ def _check_footing(models: Mapping[str, Ranks], expressions: Sequence[Expression
 
     Then each has a chance level of its own, and the difference is no longer one of terms to be flipped.
     """
-    first, *others = (ranks.candidates for ranks in models.values())
     adjusted = [e for e in expressions if isinstance(e, Adjusted)]
-    if adjusted and not all(np.array_equal(first, other) for other in others):
+    if adjusted and any(_other_candidates(models)):
         raise InputError(
             "models ranked among different candidates differ in chance level, too",
             got=adjusted[0],
             do=f"compare them by {adjusted[0].metric}, or rank them among the same candidates",
         )
+
+
+def _other_candidates(models: Mapping[str, Ranks]) -> Iterator[str]:
+    """Say of models among how many candidates each was ranked, where that is not the same."""
+    first, *others = (ranks.candidates for ranks in models.values())
+    if not all(np.array_equal(first, other) for other in others):
+        yield f"candidates differ ({', '.join(spans(ranks) for ranks in models.values())})"
 
 
 def _remarks(models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test) -> Iterator[str]:

@@ -9,6 +9,11 @@ adjusted metric is a line of M. So each has a first-order expansion in the targe
 and its variance is that of a sum over independent units (targets, triples, queries), with
 `pull_u = sum_{i in u} pull_i`:  `C / (C - 1) * sum_u pull_u^2` for C units (the delta method; for units
 of different weight, the linearised variance of a ratio of sums).
+
+An average over relations, sides or any other key is one over fixed groups: other targets would have come
+from the same ones. A target then pulls by how far it is from the mean of its group g, not from m, and
+`C / (C - 1)` is that of the C units in g (the variance of a stratified sample). Queries, like targets,
+are a sample; so are groups of which each lies in one unit.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, inf, nan, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,12 +32,13 @@ from evenrank.errors import InputError
 from evenrank.evaluation import bare
 from evenrank.law import Null
 from evenrank.metric import Metric, Ranges, Ties
-from evenrank.ranks import TRIPLE, Ranks
+from evenrank.ranks import TRIPLE, Ranks, average_name
 from evenrank.sums import Floats, Ints
 from evenrank.tally import Tally
 
 By = str | Sequence[str] | None
 ROUNDING = 1e-12  # of the numbers added up: sums closer than this are equal
+SAMPLED = ("micro", "query")  # averages over what is drawn, and not over fixed groups
 
 
 def unit_name(ranks: Iterable[Ranks], by: By) -> str:
@@ -81,8 +88,25 @@ class Terms:
         return np.asarray(self.x * (self.reference / reference) ** self.metric.p)
 
 
+class Error(NamedTuple):
+    """A standard error, and its degrees of freedom."""
+
+    size: float
+    freedom: float
+
+    def reach(self, level: float) -> float:
+        """Give how far an interval of this level reaches, by Student's t."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, 0.5 + level / 2)) * self.size
+
+
 class Sample:
-    """Ranked targets with weights under an average, numbered by the unit they belong to."""
+    """Ranked targets with weights under an average, numbered by the unit they belong to.
+
+    `group` is the fixed group of each target, one for all where groups are none or a sample. What a unit
+    has in one group is a part of it; mostly that is all of the unit.
+    """
 
     def __init__(
         self,
@@ -101,6 +125,24 @@ class Sample:
         self.ranks, self.ties, self.unit = ranks, ties, unit
         self.weight: Floats = np.ones(len(ranks)) if weight is None else weight
         self.units = int(unit.max()) + 1 if len(unit) else 0
+        self.group = np.zeros(len(unit), dtype=np.int64)
+        self.part, self._unit_of, self._group_of = unit, np.arange(self.units), self.group[: self.units]
+        if average_name(average) not in SAMPLED:
+            group = ranks.units(average)
+            part, (unit_of, group_of) = columns.encode([unit, group])
+            if len(unit_of) > len(np.unique(group)):  # else the groups are the sample
+                self.group, self.part, self._unit_of, self._group_of = group, part, unit_of, group_of
+        self._within = np.bincount(self._group_of)  # units in each group
+
+    @property
+    def groups(self) -> int:
+        """Number of fixed groups."""
+        return len(self._within)
+
+    @property
+    def alone(self) -> int:
+        """Number of fixed groups with one unit, which have no spread of their own."""
+        return int((self._within == 1).sum()) if self.groups > 1 else 0
 
     @cached_property
     def tally(self) -> Tally:
@@ -130,9 +172,16 @@ class Sample:
         """Add a column up within each unit."""
         return np.bincount(self.unit, weights=column, minlength=self.units).astype(float, copy=False)
 
-    def net(self, x: Floats, of: Floats) -> Floats:
+    def net(self, x: Floats) -> Floats:
+        """Add a column up by weight within each unit; what is only rounding is zero."""
+        return self._net(x, x, self.unit)
+
+    def _net(self, x: Floats, of: Floats, owner: Ints) -> Floats:
         """Add a column up by weight; what is only the rounding of larger numbers is zero."""
-        total, size = self.total(self.weight * x), self.total(self.weight * np.abs(of))
+        total, size = (
+            np.bincount(owner, self.weight * column).astype(float, copy=False)
+            for column in (x, np.abs(of))
+        )
         total[np.abs(total) <= ROUNDING * size] = 0.0
         return total
 
@@ -141,11 +190,33 @@ class Sample:
         return float((self.weight * x).sum() / self.weight.sum())  # BLAS would wake threads for this
 
     def pull(self, x: Floats) -> Floats:
-        """Give how each unit pulls on the weighted mean of a column; the pulls add up to zero."""
-        return np.asarray(self.net(x - self.mean(x), x) / self.weight.sum())
+        """Give how each part of a unit pulls on the weighted mean of a column.
+
+        The pulls within a group add up to zero; only a unit that is alone in its group pulls by how far
+        it is from the mean of all.
+        """
+        mean: Floats | float = self.mean(x)
+        if self.groups > 1:
+            means = np.bincount(self.group, self.weight * x) / np.bincount(self.group, self.weight)
+            mean = np.where(self._within > 1, means, mean)[self.group]
+        return np.asarray(self._net(x - mean, x, self.part) / self.weight.sum())
+
+    def error(self, pull: Floats) -> Error:
+        """Give the standard error that pulls make; with fixed groups, Satterthwaite's freedom (1946)."""
+        if self.units < 2:
+            return Error(nan, nan)
+        n, most = self._within, self.units - 1
+        pull = pull * np.sqrt(n / np.maximum(n - 1, 1))[self._group_of]
+        size = sqrt(float((np.bincount(self._unit_of, pull) ** 2).sum()))
+        if self.groups == 1 or not size > 0:
+            return Error(size, most)
+        variance = np.bincount(self._group_of, pull**2)
+        lone, others = variance[n == 1], variance[n > 1]
+        doubt = (others**2 / (n[n > 1] - 1)).sum() + lone.sum() ** 2 / max(len(lone), 1)
+        return Error(size, min(float(variance.sum() ** 2 / doubt), most))
 
     def pull_on(self, expression: Expression) -> Floats:
-        """Give how each unit pulls on a metric of finite terms, to first order; NaN without a slope."""
+        """Give how each part pulls on a metric of finite terms, to first order; NaN without a slope."""
         metric = smooth(expression)
         terms = self.terms(metric)
         mean = self.mean(terms.x)
@@ -163,12 +234,6 @@ class Sample:
         line_or_map = expression.map(law)
         assert isinstance(line_or_map, Affine)
         return line_or_map.scale
-
-
-def standard_error(pull: Floats) -> float:
-    """Give the standard error that the pulls of independent units make."""
-    units = len(pull)
-    return sqrt(float((pull**2).sum()) * units / (units - 1)) if units > 1 else nan
 
 
 def smooth(expression: Expression) -> Metric:

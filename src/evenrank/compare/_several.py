@@ -255,7 +255,7 @@ def across(
     for name, ranked in data.items():
         notes += [f"{name}: {note}" for note in check_protocols(ranked, do="rank them alike")]
         tallies = [ranked[model].tally(average) for model in models]
-        _check_sizes(name, models, [tally.sizes for tally in tallies])
+        _check_sizes(name, ranked, models, [tally.sizes for tally in tallies])
         try:
             made = [evaluate([tally], wanted, ties=ties).values[0].tolist() for tally in tallies]
         except DegenerateError as error:
@@ -351,6 +351,7 @@ def _models(data: Mapping[str, Any]) -> list[str]:
             raise InputError(f"{name} must name its models", got=type(ranked).__name__, do=do)
         for model, ranks in ranked.items():
             check_ranks(f"{model} on {name}", ranks, do="rank it there")
+    _check_once(data)
     models = list(dict.fromkeys(model for ranked in data.values() for model in ranked))
     if len(models) < 2:
         raise InputError("comparing needs two models or more", got=len(models))
@@ -367,8 +368,27 @@ def _models(data: Mapping[str, Any]) -> list[str]:
     return models
 
 
-def _check_sizes(name: str, models: Sequence[str], sizes: Sequence[object]) -> None:
-    for model, one in zip(models, sizes, strict=True):
+def _check_once(data: Mapping[str, Mapping[str, Ranks]]) -> None:
+    """Refuse one data set under two names, told by its content: it would count twice."""
+    names: dict[tuple[str, ...], str] = {}
+    for name, ranked in data.items():
+        facts = {tuple(r.protocol.get(k, "") for k in ("content", "split")) for r in ranked.values()}
+        for content, split in facts:
+            if content and names.setdefault((content, split), name) != name:
+                got = f"{names[content, split]} and {name}, content {content}"
+                raise InputError("one data set twice", got=got, do="give each data set once")
+
+
+def _check_sizes(
+    name: str, ranked: Mapping[str, Ranks], models: Sequence[str], sizes: Sequence[object]
+) -> None:
+    """Refuse models whose targets have other candidates, or weigh something else."""
+    first, *others = models
+    for model, one in zip(others, sizes[1:], strict=True):
         if one != sizes[0]:
-            got = f"{models[0]} and {model} on {name}"
-            raise InputError("the models were ranked among different candidates", got=got)
+            mine, theirs = (np.sort(ranked[m].candidates) for m in (first, model))
+            alike = np.array_equal(mine, theirs)
+            what = (
+                "weigh their targets differently" if alike else "were ranked among different candidates"
+            )
+            raise InputError(f"the models {what}", got=f"{first} and {model} on {name}")

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank.compare._sample import ROUNDING
+from evenrank.compare._sample import ROUNDING, Error
 from evenrank.sums import Floats
 
 Test = Literal["permutation", "t", "wilcoxon"]
@@ -75,8 +75,8 @@ def _as_extreme(flips: Floats, d: Floats) -> NDArray[np.int64]:
     return np.asarray((np.abs(total - 2.0 * (flips @ d)) >= least).sum(axis=0))
 
 
-def t_test(difference: float, standard_error: float, units: int) -> float:
-    """Give the two-sided p of a mean difference by Student's t with `units - 1` degrees of freedom.
+def t_test(difference: float, error: Error, units: int) -> float:
+    """Give the two-sided p of a mean difference of some units by Student's t.
 
     Differences that do not vary have no t. Then p is that of sign flips, which only sees that all signs
     agree: two units cannot make it zero.
@@ -85,9 +85,9 @@ def t_test(difference: float, standard_error: float, units: int) -> float:
 
     if difference == 0:
         return 1.0
-    if standard_error == 0:
+    if error.size == 0:
         return float(2.0 ** (1 - units))
-    return 2.0 * float(stdtr(units - 1, -abs(difference) / standard_error))
+    return 2.0 * float(stdtr(error.freedom, -abs(difference) / error.size))
 
 
 def wilcoxon(differences: Floats) -> float:

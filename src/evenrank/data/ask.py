@@ -143,7 +143,7 @@ def _side(
     size = {"relation": relations, "pair": entities**2}.get(side, entities)
     if size > LARGEST:
         raise InputError(f"too many candidates on side {side}", got=f"{size:,}", allowed=f"{LARGEST:,}")
-    lists, group = _lists(side, triples, given, relations, outside)
+    lists, group = _lists(graph, side, triples, given, outside)
     answers = _answer(side, triples, entities)
     if repeats and lists is not None and group is None:
         # the target comes beside its own list, even where that list holds it
@@ -232,7 +232,7 @@ def _digest(given: Given) -> str:
 
 
 def _lists(
-    side: str, triples: Ints, given: Given | None, relations: int, outside: Outside
+    graph: Graph, side: str, triples: Ints, given: Given | None, outside: Outside
 ) -> tuple[Lists | None, Ints | None]:
     if given is None:
         return None, None
@@ -251,10 +251,10 @@ def _lists(
     if missing and outside == "refuse":
         raise InputError(
             "a query has no candidates",
-            got=f"none given for relation {missing[0]} on side {side}",
+            got=f"none given for relation {graph.relations[missing[0]]} on side {side}",
             do="leave out what train never shows (unseen='drop'), or let targets join: outside='add'",
         )
-    number = np.zeros(relations, dtype=np.int64)
+    number = np.zeros(len(graph.relations), dtype=np.int64)
     number[asked] = np.arange(len(asked))
     return Lists.of([mine.get(relation, ()) for relation in asked]), number[triples[:, 1]]
 

@@ -124,11 +124,12 @@ def averages(
         label_names=(*by, "average"),
         protocol=ranks.protocol,
     )
-    return one_count(made, len(ranks))
+    return one_count(made)
 
 
-def one_count(made: Evaluation, targets: int) -> Evaluation:
+def one_count(made: Evaluation) -> Evaluation:
     """Say once how many targets there are, instead of adding them up over the averages."""
+    targets = sum(made.counts) // len(AVERAGES)
     said = f"{targets:,} target{'s' * (targets != 1)}"
     return replace(made, counts=(), tie_rates=(), notes=(*made.notes, said))
 

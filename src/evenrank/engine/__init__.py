@@ -166,6 +166,8 @@ class _Ranking:
             )
         if not task.parts:
             raise InputError("a task needs at least one side", got="none")
+        if not isinstance(exact, bool | np.bool_):
+            raise InputError("exact must be True or False", got=repr(exact))
         _check_vocabulary(scorer, task)
         where = _where(device, scorer)
         yardstick = _yardstick(scorer, task)
@@ -221,7 +223,9 @@ class _Ranking:
     def _words(self, plan: Plan) -> str:
         """Say how scores are compared."""
         if self.yardstick is not None:
-            return self.yardstick.words.format(margin=self.yardstick.margin)
+            given = getattr(self.scorer, "gamma", None) is not None  # a black box of distances says so
+            distances = any(given if f is None else f.form != "dot" for _, f in plan)
+            return self.yardstick.said(distances)
         kinds = {
             "as given"
             if factored is None
@@ -367,7 +371,7 @@ def _factored(scorer: Any, part: Part) -> Factored | None:
             f"model and task do not have the same candidates on side {part.side}",
             got=f"{size:,} in the model, {part.size:,} in the task",
             do="rank on the graph the model was trained on; a model does not know what only valid or "
-            "test show: er.load(..., unseen='drop')",
+            "test show: load the graph with unseen='drop'",
         )
     return factored
 
@@ -375,6 +379,12 @@ def _factored(scorer: Any, part: Part) -> Factored | None:
 def _function(scorer: Any) -> Any:
     if isinstance(scorer, Scorer):
         return scorer.score
+    if hasattr(scorer, "forward"):  # a module of torch, which can be called, but with what it trains on
+        raise InputError(
+            "a module is ranked by its method score(queries, candidates)",
+            got=f"{type(scorer).__name__} without one",
+            do="give it that method, or rank a function of queries and candidates that asks it",
+        )
     if callable(scorer):
         return scorer
     raise InputError(

@@ -15,7 +15,7 @@ def array(name: str, values: Any) -> Any:
     Tensors on the CPU become NumPy arrays; those on other devices stay there.
     """
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
-        return _tensor(values.detach())
+        return _tensor(dense(name, values))
     try:
         result = np.asarray(values)
     except ValueError:
@@ -32,9 +32,20 @@ def array(name: str, values: Any) -> Any:
     return result.astype(kinds.get(result.dtype.itemsize, np.float64), copy=False)
 
 
+def dense(name: str, values: Any) -> Any:
+    """Give a tensor of torch for its numbers alone, in a type that NumPy has."""
+    layout, where = (str(getattr(values, part, None)) for part in ("layout", "device"))
+    if "sparse" in layout or where == "meta":
+        raise InputError(
+            f"{name} must be a tensor with all of its numbers",
+            got=f"{layout} on {where}",
+            do="make it dense, .to_dense(), on a device that holds numbers",
+        )
+    # float32 holds every value of bfloat16
+    return values.detach().float() if str(values.dtype) == "torch.bfloat16" else values.detach()
+
+
 def _tensor(values: Any) -> Any:
-    if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type; float32 holds every value
-        values = values.float()
     on_host = str(getattr(values, "device", "cpu")) == "cpu"
     if on_host:
         return array("tensor", values.cpu().numpy())

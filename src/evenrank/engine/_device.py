@@ -61,10 +61,12 @@ class Device:
         try:
             # which one it is, and that it has float64
             self.device = torch.zeros(1, device=text.removeprefix("torch:"), dtype=torch.float64).device
+            if self.device.type == "meta":
+                raise TypeError("there are no numbers on it")
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InputError(
                 "this device cannot be used",
-                got=f"{text!r} ({str(error).splitlines()[0]})",
+                got=f"{text!r} ({str(error).splitlines()[0].partition('. ')[0]})",
                 allowed="cpu, auto, cuda, or torch:DEVICE for any device of torch that has float64",
             ) from None
         self.kernels = kernels_for(self.device, plain_torch=plain_torch)

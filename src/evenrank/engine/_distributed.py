@@ -30,7 +30,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from evenrank.engine._arrays import host
 from evenrank.engine._count import batch, refuse_nan
-from evenrank.engine._run import launched
+from evenrank.engine._device import Device, cuda_is_there
+from evenrank.engine._run import NEIGHBOURS, launched
 from evenrank.engine.scorer import Factored
 from evenrank.errors import EvenrankError, InputError
 from evenrank.runs import Book, Run
@@ -95,7 +96,9 @@ class Crew:
                 got=type(mesh).__name__,
                 allowed=f"{ALLOWED}, or a DeviceMesh of torch",
             )
-        cuda = "cuda" in device or (device == "auto" and torch.cuda.is_available())
+        cuda = "cuda" in device or (device == "auto" and cuda_is_there())
+        if cuda and not cuda_is_there():
+            Device(device)  # says why it cannot be used
         return cls(_described(mesh, "cuda" if cuda else "cpu"))
 
     def counted(
@@ -280,10 +283,23 @@ def _meet(device: str) -> None:
             do="start them with torchrun, or call torch.distributed.init_process_group",
         )
     if device == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        _take_gpu(int(os.environ.get("LOCAL_RANK", 0)))
     with _heard():
         distributed.init_process_group(BACKENDS[device], timeout=PATIENCE)
     atexit.register(distributed.destroy_process_group)
+
+
+def _take_gpu(number: int) -> None:
+    """Have a GPU of one's own; processes that share one cannot talk by NCCL."""
+    processes = max(number + 1, int(os.environ.get(NEIGHBOURS, 1)))
+    gpus = torch.cuda.device_count()
+    if processes > gpus:
+        raise InputError(
+            "each process needs a GPU of its own",
+            got=f"{processes} processes, {gpus} GPU{'s' * (gpus != 1)}",
+            do=f"start one for each: --nproc-per-node {gpus}",
+        )
+    torch.cuda.set_device(number)
 
 
 def tell_once(words: str, tell: Callable[[str], None]) -> None:

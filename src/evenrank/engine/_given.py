@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank.engine import _numpy
-from evenrank.engine._arrays import array, host
+from evenrank.engine._arrays import array, dense, host
 from evenrank.engine._count import CHUNK, Block, in_blocks, table_of
 from evenrank.engine._run import Runner
 from evenrank.engine.scorer import Candidates, Factored
@@ -220,8 +220,7 @@ def _count_apart(
 def _given(scores: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """Check what a scorer returned: a row per query, a column per candidate, numbers."""
     if hasattr(scores, "detach"):  # a torch tensor, without importing torch
-        scores = scores.detach()
-        scores = (scores.float() if str(scores.dtype) == "torch.bfloat16" else scores).cpu().numpy()
+        scores = dense("scores", scores).cpu().numpy()
     try:
         result = np.asarray(scores)
     except ValueError:

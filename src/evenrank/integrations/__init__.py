@@ -97,19 +97,28 @@ def _said(name: str, model: str) -> dict[str, Any]:
 def _reader(path: Path, name: str) -> Any:
     """Find the module that reads a file or folder."""
     if name == "auto":
-        for module in map(_module, READERS.values()):
-            if module.recognises(path):
-                return module
+        found = _recogniser(path)
+        if found is not None:
+            return found
+        inside = sorted(path.iterdir()) if path.is_dir() else []
+        known = next((file for file in inside if file.is_file() and _recogniser(file)), None)
         raise InputError(
             "no reader knows this checkpoint",
             got=str(path),
             allowed=f"those of {', '.join(READERS)}",
-            do="name its format (--format, format=), or build the model from its arrays "
+            do=f"name the file itself: {known}"
+            if known
+            else "name its format (--format, format=), or build the model from its arrays "
             "(er.models.TransE(...), ...)",
         )
     if name not in READERS:
         raise InputError("unknown format", got=repr(name), allowed=f"auto, {', '.join(READERS)}")
     return _module(READERS[name])
+
+
+def _recogniser(path: Path) -> Any:
+    """Find the first module that knows a file or folder when it sees it."""
+    return next((reader for reader in map(_module, READERS.values()) if reader.recognises(path)), None)
 
 
 def _module(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from evenrank.errors import InputError
 
 SETTINGS = "config.json"
 LOOK = 1 << 20  # bytes at the start of a file that tell what it is
+COPY = "copy the missing files from where the model was trained"
 
 
 def mentions(file: Path, *words: bytes) -> bool:
@@ -46,21 +47,24 @@ def require(folder: Path, *files: str) -> None:
             f"{folder} is half a checkpoint: no {', '.join(missing)}",
             got=", ".join(present) or "an empty folder",
             allowed=", ".join(files),
-            do="copy the missing files from where the model was trained",
+            do=COPY,
         )
 
 
-def settings(folder: Path, *needed: str) -> dict[str, Any]:
-    """Read the settings a model was trained with, those that are needed among them."""
+def settings(folder: Path, *needed: str, numbers: Sequence[str]) -> dict[str, Any]:
+    """Read the settings a model was trained with, those that are needed among them, some as numbers."""
     file = folder / SETTINGS
     try:
         content = json.loads(file.read_bytes())
     except ValueError as error:
         raise InputError(f"cannot read {file}", got=str(error), do="it may be damaged") from None
     said = content if isinstance(content, dict) else {}
-    missing = [key for key in needed if key not in said]
+    missing = [key for key in (*needed, *numbers) if key not in said]
     if missing:
         raise InputError(f"{file} does not say {', '.join(missing)}", got=f"keys {', '.join(said)}")
+    for key in numbers:
+        if not isinstance(said[key], int | float):
+            raise InputError(f"{file}: {key} must be a number", got=json.dumps(said[key]))
     return said
 
 
@@ -76,14 +80,37 @@ def table(file: Path) -> NDArray[Any]:
     return rows
 
 
-def named(folders: Iterable[Path], file: str, rows: int, what: str) -> list[str] | None:
-    """Read the names of a model's rows from the first folder with such a dictionary, if there is one.
+def numbered(path: Path) -> Sequence[str]:
+    """Read names by `id, tab, name`; in OpenKE's `...2id.txt` a count, then `name, tab, id`."""
+    return dictionary(path, "OpenKE" if path.name.endswith("2id.txt") else "text") or ()
 
-    Lines are `id, tab, name`; in OpenKE's `...2id.txt` a count, then `name, tab, id`.
+
+def named(
+    model: Any,
+    folders: Sequence[Path],
+    files: tuple[str, str],
+    read: Callable[[Path], Sequence[str]] = numbered,
+) -> tuple[list[str] | None, list[str] | None]:
+    """Read the names of a model's rows, each kind from the first folder with its dictionary.
+
+    There need not be any; but where only one is lost, ranks would be wrong without a word.
     """
-    found = next((path for folder in folders if (path := folder / file).is_file()), None)
-    read = dictionary(found, "OpenKE" if file.endswith("2id.txt") else "text")
-    return None if read is None else fitting(read, rows, what, found)
+    entity, relation = (
+        next((path for folder in folders if (path := folder / file).is_file()), None) for file in files
+    )
+    if entity and relation:
+        return (
+            fitting(read(entity), model.entities, "entities", entity),
+            fitting(read(relation), model.relations, "relations", relation),
+        )
+    found = entity or relation
+    if found:
+        raise InputError(
+            f"{found.parent} is half a checkpoint: no {files[1] if entity else files[0]}",
+            got=f"{found.name} alone",
+            do=COPY,
+        )
+    return None, None
 
 
 def fitting(names: Sequence[str], rows: int, what: str, source: Path | None) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,14 @@ class Checkpoint:
     entities: Sequence[str] | None = None
     relations: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+
+
+def called(name: str, model: Any) -> tuple[str, ...]:
+    """Let a model keep the name it has in its library, and say as which other one it is written."""
+    if not isinstance(model, Model) or name == model.name:
+        return ()
+    object.__setattr__(model, "known_as", name)
+    return (f"{name}, written as {type(model).__name__}",)
 
 
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
@@ -90,7 +99,7 @@ def renumbered(model: Any, entity: Ints | None, relation: Ints | None) -> Any:
         for name in names
         if rows is not None and name in model.ARRAYS
     }
-    return replace(model, **arrays)  # type: ignore[type-var]  # every model is a dataclass
+    return model.with_arrays(arrays)
 
 
 def _with_inverses(model: Model, relation: Ints | None) -> Ints | None:
@@ -142,6 +151,10 @@ class Renumbered:
         return np.asarray(rows[head] * len(rows) + rows[tail])
 
 
+# how torch before 1.6 starts its files: a pickled number
+BEFORE_ARCHIVES = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
+
+
 class Unread:
     """What stands in for NumPy's numbers (metrics, mostly) beside the tensors: none of its code runs."""
 
@@ -158,17 +171,38 @@ NUMBERS = dict.fromkeys(
 )
 
 
+def archived(path: Path) -> bool:
+    """Say whether a file of torch's is an archive, as since 1.6; refuse what torch did not write."""
+    if is_zipfile(path):
+        return True
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(BEFORE_ARCHIVES))
+    except OSError as error:
+        raise damaged(path, error) from None
+    if start.startswith(b"PK"):
+        raise damaged(path, EOFError("an archive without its end"))
+    if start != BEFORE_ARCHIVES:
+        raise InputError(
+            f"torch.save did not write {path}",
+            got=f"a file that starts with {start[:4]!r}",
+            do="save it with torch.save(..., path): pickle.dump does not do for tensors",
+        )
+    return False
+
+
 def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | None = None) -> Any:
     """Read a file of torch's as tensors and containers, which runs no code; else only if trusted.
 
     `records` are classes that stand in for those that are pickled, by the names of these.
     """
     torch = need("torch")
+    archived(path)
     stand_ins = [(kind, name) for name, kind in {**NUMBERS, **(records or {})}.items()]
     try:
         with torch.serialization.safe_globals(stand_ins):
             return torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:
+    except pickle.UnpicklingError as error:
         if not trust_pickle:
             raise InputError(
                 f"{path} is a pickle that could run code when it is read",

@@ -96,7 +96,10 @@ class Listed:
                     got=batch.name(int(values[i])),
                     do=f"mend the list, or let its best place count: {LENIENT}",
                 )
-            self.left_out["repeated answers"] += int(again.sum())
+            # a list that several targets share is counted once
+            lists_with, repeats = (each.tolist() for each in np.unique(owner[again], return_counts=True))
+            by_list = dict(zip(map(batch.where, lists_with), repeats, strict=True))
+            self.left_out["repeated answers"] += sum(by_list.values())
         return _Answers(owner[~again], values[~again], scores[~again])
 
     def ranks(self, model: str, order: Order, *, best_of: str | None = None) -> Ranks:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenrank.engine._arrays import array, host
 from evenrank.errors import InputError
-from evenrank.integrations._checkpoint import Checkpoint, fit, torch_file
+from evenrank.integrations._checkpoint import Checkpoint, called, fit, torch_file
 
 if TYPE_CHECKING:
     from evenrank.data.graph import Graph
@@ -106,7 +106,7 @@ class Library:
             said = ", ".join(f"{key}={value!r}" for key, value in assumed.items())
             notes += (f"the file does not tell the options of {name}: assumed {said}",)
         model = kind.make(*(tables[table] for table in kind.tables), **{**kind.options, **options})
-        return Checkpoint(model, notes=notes + kind.notes)
+        return Checkpoint(model, notes=notes + called(name, model) + kind.notes)
 
     def _known(self, name: str) -> str:
         known = {kind.lower(): kind for kind in self.kinds}

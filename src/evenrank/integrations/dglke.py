@@ -58,7 +58,7 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     """Read a folder that DGL-KE saved; nothing in it is pickled."""
     del trust_pickle
     require(path, SETTINGS)
-    given = settings(path, "dataset", "model", "emb_size", "gamma")
+    given = settings(path, "dataset", "model", numbers=("emb_size", "gamma"))
     name, stem = given["model"], f"{given['dataset']}_{given['model']}"
     if name not in MODELS and name != "TransR":
         raise InputError(
@@ -83,8 +83,5 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
         notes += (NOTE.format("TransR"),)
     else:
         model = MODELS[name](entity, relation, given["gamma"])
-    entities, relations = (
-        given.get(key) and named([path], Path(given[key]).name, len(rows), what)
-        for key, rows, what in (("emap_file", entity, "entities"), ("rmap_file", relation, "relations"))
-    )
-    return Checkpoint(model, entities or None, relations or None, notes)
+    entities, relations = (Path(given.get(key) or key).name for key in ("emap_file", "rmap_file"))
+    return Checkpoint(model, *named(model, [path], (entities, relations)), notes)

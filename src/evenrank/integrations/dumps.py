@@ -17,7 +17,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,8 +28,9 @@ from evenrank.errors import InputError
 from evenrank.integrations._lines import lines
 from evenrank.ranks import Ranks
 from evenrank.sums import Ints
-from evenrank.task import Task
+from evenrank.task import Task, in_place
 
+Keys: TypeAlias = Mapping[str, NDArray[Any]]
 SIDES = ("tail", "head")  # in the order of a task that asks both
 AMPLIGRAPH = {"head": 0, "tail": 1}  # the columns of both sides: subject, object
 LIBKGE = {"sp": "tail", "po": "head"}
@@ -108,10 +109,10 @@ def pykeen(
     """Take the ranks that PyKEEN's `RankBasedEvaluator(clear_on_finalize=False)` holds, best and worst.
 
     Or arrays by the names `tail.optimistic`, `tail.pessimistic`, `tail.candidates`, the same of head, as
-    `np.load` gives them. `triples` are those that were ranked, as names (`factory.triples`) or, for a
-    graph without names, as ids; among arrays, under that name. A task needs them, because PyKEEN sorts
-    what it reads: the ranks are put in the task's order and get its keys, and the candidates of both
-    must be the same.
+    `np.load` gives them. `triples` are those that were ranked, as names (`factory.triples`) or, where
+    the graph is numbered as PyKEEN's, as ids (`factory.mapped_triples`); among arrays, under that name.
+    A task needs them, because PyKEEN sorts what it reads: the ranks are put in the task's order and get
+    its keys, and the candidates of both must be the same.
 
     >>> arrays = {"tail.optimistic": [1, 2], "tail.pessimistic": [1, 4], "tail.candidates": [9, 9]}
     >>> pykeen(arrays).equal.tolist()
@@ -144,7 +145,13 @@ def pykeen(
             "which triple each rank is of is not known: PyKEEN sorts what it reads",
             do="give the triples: triples=testing.triples, or an array of that name beside the others",
         )
-    order = _order(task, keys, "PyKEEN's evaluation", "that PyKEEN ranked; triples are names, or ids")
+    by_name = not set(map(str, keys["head"])).isdisjoint(map(str, task.keys["head"]))
+    order = _order(
+        task.keys if by_name else _ids(task),
+        keys,
+        "PyKEEN's evaluation",
+        "that PyKEEN ranked; triples are names, or ids as the graph has them",
+    )
     low, high, candidates = low[order], high[order], candidates[order]
     apart = np.flatnonzero(candidates != task.candidates)
     if len(apart):
@@ -213,7 +220,7 @@ def libkge(
     what = "that LibKGE ranked"
     if names is None:
         what += "; a graph with names needs those of LibKGE's numbers (names=, --names)"
-    return _placed(task, ranks[_order(task, keys, "the trace", what)], protocol)
+    return _placed(task, ranks[_order(task.keys, keys, "the trace", what)], protocol)
 
 
 def _examples(file: Path, split: str) -> list[dict[str, str]]:
@@ -282,12 +289,22 @@ def _keys(triples: Ints, folder: Path | None) -> dict[str, NDArray[Any]]:
     return dict(zip(PARTS, (entity[head], relation[kind], entity[tail]), strict=True))
 
 
-def _order(task: Task, keys: Mapping[str, NDArray[Any]], source: str, ranked: str) -> list[int]:
+def _ids(task: Task) -> dict[str, NDArray[Any]]:
+    """Give head, relation, tail and side of each target, in the numbers of the graph."""
+    triples = []
+    for part in task.parts:
+        filled = part.queries[part.query_of]
+        filled[:, PARTS.index(part.side)] = part.targets
+        triples.append(in_place(part, filled))
+    return {**dict(zip(PARTS, np.concatenate(triples).T, strict=True)), "side": task.keys["side"]}
+
+
+def _order(wanted: Keys, keys: Keys, source: str, ranked: str) -> list[int]:
     """Find the rank of each target; those of a triple that stands twice are taken in turn."""
     places: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, key in enumerate(_rows(keys)):
         places[key].append(i)
-    order = [places[key].pop(0) if places.get(key) else -1 for key in _rows(task.keys)]
+    order = [places[key].pop(0) if places.get(key) else -1 for key in _rows(wanted)]
     rest = sum(map(len, places.values()))
     if rest or -1 in order:
         raise InputError(
@@ -298,6 +315,6 @@ def _order(task: Task, keys: Mapping[str, NDArray[Any]], source: str, ranked: st
     return order
 
 
-def _rows(keys: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, ...]]:
+def _rows(keys: Keys) -> Iterator[tuple[str, ...]]:
     columns: Sequence[list[Any]] = [keys[name].tolist() for name in (*PARTS, "side")]
     return (tuple(map(str, row)) for row in zip(*columns, strict=True))

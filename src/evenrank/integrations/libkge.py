@@ -20,12 +20,15 @@ from evenrank.engine._arrays import array, host, wide
 from evenrank.errors import InputError
 from evenrank.integrations._alike import folded, halves
 from evenrank.integrations._beside import fitting, mentions, named
-from evenrank.integrations._checkpoint import Checkpoint, torch_file
+from evenrank.integrations._checkpoint import Checkpoint, called, torch_file
 from evenrank.integrations._scorers import NOTE, Projected, hyperplanes
 from evenrank.models import CP, RESCAL, ComplEx, DistMult, Inverse, RotatE, SimplE, TransE, TuckER
 
 RECIPROCAL = ("reciprocal_relations_model", "inverse_relations_model")  # the second until 2019
-TRACES = ("config.yaml", "trace.yaml", "kge.log")
+SETTINGS = "config.yaml"  # what training writes first,
+DICTIONARIES = ("entity_ids.del", "relation_ids.del")
+TRACES = ("trace.yaml", "kge.log", *DICTIONARIES)  # and what may lie beside it
+ASK = "rank it by a function of queries and candidates around its score_sp and score_po"
 Make = Callable[[Any, Any, int, Inverse | None], Any]
 
 
@@ -58,7 +61,8 @@ class Options:
 def recognises(path: Path) -> bool:
     """Know a file by the tables it speaks of, a folder by its checkpoints or by what training writes."""
     if path.is_dir():
-        return bool(_checkpoints(path)) or all((path / name).is_file() for name in TRACES[:2])
+        traces = any((path / name).is_file() for name in TRACES)
+        return bool(_checkpoints(path)) or (traces and (path / SETTINGS).is_file())
     return mentions(path, b"_entity_embedder.")
 
 
@@ -78,27 +82,28 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     notes: tuple[str, ...] = ()
     if name == "RelationalTucker3":
         model: Any = _tucker(file, tables, inverse)
+        notes = called(name, model)
     elif name in MODELS and entity is not None and relation is not None:
         norm = own.get("l_norm", default.get("l_norm", 1))
+        if norm not in (1, 2):
+            raise InputError(f"{file}: {name} does not factor", got=f"l_norm {norm}", do=ASK)
         model, notes = MODELS[name](entity, relation, norm, inverse), BLACK_BOXES.get(name, ())
     else:
         raise InputError(
             f"{file}: a model of LibKGE that evenrank does not read",
             got=f"{name}, with {', '.join(tables)}",
             allowed=f"{', '.join(MODELS)}, RelationalTucker3, with lookup embedders",
-            do="rank it by a function of queries and candidates around its score_sp and score_po",
+            do=ASK,
         )
     packaged = (content.get("dataset") or {}).get("meta") or {}
-    entities, relations = (
-        fitting(packaged[f"{part}_ids"], count, what, file)
-        if f"{part}_ids" in packaged
-        else named([file.parent], f"{part}_ids.del", count, what)
-        for part, count, what in (
-            ("entity", model.entities, "entities"),
-            ("relation", model.relations, "relations"),
-        )
+    if "entity_ids" not in packaged:
+        return Checkpoint(model, *named(model, [file.parent], DICTIONARIES), notes)
+    return Checkpoint(
+        model,
+        fitting(packaged["entity_ids"], model.entities, "entities", file),
+        fitting(packaged["relation_ids"], model.relations, "relations", file),
+        notes,
     )
-    return Checkpoint(model, entities, relations, notes)
 
 
 def _tucker(file: Path, tables: Mapping[str, Any], inverse: Inverse | None) -> TuckER:

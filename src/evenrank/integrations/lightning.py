@@ -9,6 +9,7 @@ from typing import Any
 
 from evenrank.adjusted import Expression
 from evenrank.engine import rank
+from evenrank.engine.scorer import Factoring, Scorer
 from evenrank.errors import InputError
 from evenrank.extras import need
 from evenrank.grammar import parse
@@ -57,7 +58,13 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
         self.ranks: Ranks | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Refuse names that another one logs, too: Lightning would give the mean of both."""
+        """Refuse what cannot be ranked, and names that another one logs too: they would get the mean."""
+        if self.scorer is None and not isinstance(pl_module, Scorer | Factoring):
+            raise InputError(
+                "the module has no method score(queries, candidates) to rank it by",
+                got=type(pl_module).__name__,
+                do="give it one, or say what to rank: scorer=lambda module: er.models.ComplEx(...)",
+            )
         alike = [callback for callback in trainer.callbacks if isinstance(callback, RankingCallback)]
         ((name, times),) = Counter(name for callback in alike for name in callback.tasks).most_common(1)
         if times > 1:

@@ -42,9 +42,15 @@ def ranks(
     >>> {name: values.tolist() for name, values in result(found).items()}["mrr_list"]
     [0.4000000059604645, 1.0]
     """
+    if not isinstance(predictions, Mapping):
+        raise InputError(
+            "predictions must be a dictionary",
+            got=type(predictions).__name__,
+            allowed=f"{POSITIVE} and {NEGATIVE}",
+        )
     missing = [name for name in (POSITIVE, NEGATIVE) if name not in predictions]
     if missing:
-        raise InputError(f"no {missing[0]}", got=", ".join(predictions) or "nothing")
+        raise InputError(f"no {missing[0]}", got=", ".join(map(str, predictions)) or "nothing")
     positive, negative = (host(array(name, predictions[name])) for name in (POSITIVE, NEGATIVE))
     own = negative.ndim == 2
     if positive.ndim != 1 or negative.ndim not in (1, 2) or (own and len(positive) != len(negative)):

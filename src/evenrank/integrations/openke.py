@@ -146,9 +146,5 @@ def recognises(path: Path) -> bool:
 def read(path: Path, *, trust_pickle: bool = False, **said: Any) -> Checkpoint:
     """Read a checkpoint, and the names beside it; `said` is what it does not: `model` and options."""
     checkpoint = OPENKE.read(path, trust_pickle=trust_pickle, **said)
-    rows = checkpoint.model.entities, checkpoint.model.relations
-    return replace(
-        checkpoint,
-        entities=named([path.parent], "entity2id.txt", rows[0], "entities"),
-        relations=named([path.parent], "relation2id.txt", rows[1], "relations"),
-    )
+    names = named(checkpoint.model, [path.parent], ("entity2id.txt", "relation2id.txt"))
+    return Checkpoint(checkpoint.model, *names, checkpoint.notes)

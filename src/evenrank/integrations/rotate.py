@@ -18,7 +18,7 @@ from evenrank.engine._arrays import wide
 from evenrank.errors import InputError
 from evenrank.integrations._alike import on_circles
 from evenrank.integrations._beside import SETTINGS, mentions, named, require, settings, table
-from evenrank.integrations._checkpoint import Checkpoint
+from evenrank.integrations._checkpoint import Checkpoint, called
 from evenrank.models import ComplEx, DistMult, Model, RotatE, TransE
 
 FILES = (SETTINGS, "entity_embedding.npy", "relation_embedding.npy")
@@ -45,7 +45,11 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     del trust_pickle
     require(path, *FILES)
     given = settings(
-        path, "model", "gamma", "hidden_dim", "double_entity_embedding", "double_relation_embedding"
+        path,
+        "model",
+        "double_entity_embedding",
+        "double_relation_embedding",
+        numbers=("gamma", "hidden_dim"),
     )
     entity, relation = (table(path / name) for name in FILES[1:])
     widths = tuple(
@@ -64,12 +68,10 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
             allowed=", ".join(MODELS),
         )
     scale = unit_of_phase(given["gamma"], given["hidden_dim"], PI)
+    model = MODELS[given["model"]](entity, relation, scale)
     data = [path, *([Path(given["data_path"])] if given.get("data_path") else [])]
-    return Checkpoint(
-        MODELS[given["model"]](entity, relation, scale),
-        named(data, "entities.dict", len(entity), "entities"),
-        named(data, "relations.dict", len(relation), "relations"),
-    )
+    names = named(model, data, ("entities.dict", "relations.dict"))
+    return Checkpoint(model, *names, called(given["model"], model))
 
 
 def unit_of_phase(gamma: float, dimension: int, pi: float = np.pi) -> float:

@@ -64,6 +64,11 @@ def ranks(
     >>> print(result.protocol["scores"])
     lists of answers, in the order listed; 50.0% of targets not listed, anywhere among the rest
     """
+    return _ids(task, lists, scores, lenient).ranks(model, "listed" if scores is None else "scores")
+
+
+def _ids(task: Task, lists: Any, scores: Any, lenient: bool) -> Listed:
+    """Count lists of ids."""
     answers = _flat("answers", lists)
     answers = Lists(answers.first, columns.integers("answers", answers.values, HOLE))
     given = answers if scores is None else _flat("scores", scores)
@@ -82,7 +87,7 @@ def ranks(
             values = None if scores is None else given.select(place[at]).values.astype(float)
             listed.add(number, _batch(listed, part, at, place[at], answers, values))
         start += len(place)
-    return listed.ranks(model, "listed" if scores is None else "scores")
+    return listed
 
 
 def _flat(name: str, rows: Sequence[ArrayLike] | NDArray[Any]) -> Lists:
@@ -164,7 +169,7 @@ def wikikg90m(
         protocol={"data": "WikiKG90Mv2" if right == "t" else "WikiKG90M", "filter": "none"},
     )
     top = np.asarray(host(given["t_pred_top10"]))
-    return ranks(task, top, lenient=lenient, model=model)
+    return _ids(task, top, None, lenient).ranks(model, "listed")
 
 
 # Names --------------------------------------------------------------------------------------------
@@ -189,7 +194,7 @@ def anyburl(
     """
     # read: symbolic-kg/PyClause, clause/eval/evaluation.py, clause/config-default.yaml
     names = Vocabulary(graph)
-    return _ranks(_anyburl(path, names), names, graph, task, order, lenient, model)
+    return _named(_anyburl(path, names), names, graph, task, order, lenient).ranks(model, order)
 
 
 def jsonl(
@@ -209,18 +214,19 @@ def jsonl(
     missing: then the order counts. Any side of the task will do, relations too.
     """
     names = Vocabulary(graph)
-    return _ranks(_jsonl(path), names, graph, task, order, lenient, model or Path(path).name)
+    listed = _named(_jsonl(path), names, graph, task, order, lenient)
+    return listed.ranks(model or Path(path).name, order)
 
 
-def _ranks(
+def _named(
     blocks: Iterable[Block],
     names: Vocabulary,
     graph: Graph,
     task: Task | None,
     order: Order,
     lenient: bool,
-    model: str,
-) -> Ranks:
+) -> Listed:
+    """Count lists of names, as they are read."""
     check_order(order)
     task = graph.task("test") if task is None else task
     if task.vocabulary != graph.vocabulary:
@@ -230,7 +236,7 @@ def _ranks(
     for block in blocks:
         gather.add(block if order == "scores" else block._replace(scores=None))
     gather.flush()
-    return listed.ranks(model, order)
+    return listed
 
 
 def _anyburl(path: str | os.PathLike[str], names: Vocabulary) -> Iterator[Block]:

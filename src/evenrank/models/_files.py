@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenrank.engine._arrays import host
 from evenrank.errors import InputError
 from evenrank.files import replacing
-from evenrank.models._model import Model, present
+from evenrank.models._model import BESIDE, Model, present
 from evenrank.models._named import NAMED
 
 if TYPE_CHECKING:
@@ -49,10 +49,11 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
     }
     header = {
         "format": 1,
-        "model": model.name,
+        "model": type(model).__name__,
         "options": options,
         "shapes": {name: list(table.shape) for name, table in arrays.items()},
         "vocabulary": graph.vocabulary if graph is not None else model.vocabulary,
+        "known_as": model.known_as,
     }
     with replacing(path) as file:
         file.write_bytes(serialise(arrays, metadata={METADATA: json.dumps(header)}))
@@ -113,7 +114,6 @@ def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -
                 allowed=f"{', '.join(NAMED)}; format 1",
             )
         kind, options, shapes = NAMED[content["model"]], content["options"], content["shapes"]
-        vocabulary = content.get("vocabulary")
         found = {name: list(table.shape) for name, table in arrays.items()}
         if found != shapes:
             wrong = sorted(
@@ -130,5 +130,6 @@ def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -
         raise InputError(
             f"{path} has a header evenrank does not understand", got=f"{type(error).__name__}: {error}"
         ) from None
-    object.__setattr__(model, "vocabulary", vocabulary)
+    for name in BESIDE:
+        object.__setattr__(model, name, content.get(name))
     return model

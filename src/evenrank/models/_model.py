@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -21,6 +21,7 @@ from evenrank.task import HOLE
 Inverse = Literal["stacked", "interleaved"]
 Array: TypeAlias = Any  # NumPy's, or torch's where the model is on a device
 CELLS = 1 << 21  # numbers held at once where scores are worked out triple by triple
+BESIDE = ("vocabulary", "known_as")  # what is known of a model beside its arrays and options
 
 
 class Model(ABC):
@@ -32,6 +33,7 @@ class Model(ABC):
     relation: Any
     inverse: Inverse | None
     vocabulary: str | None = None  # how rows are numbered: the `vocabulary` of a graph
+    known_as: str | None = None  # what its library calls it, where it is written as another model
 
     @property
     def form(self) -> Form:
@@ -58,7 +60,7 @@ class Model(ABC):
     @property
     def name(self) -> str:
         """The model's name."""
-        return type(self).__name__
+        return self.known_as or type(self).__name__
 
     @property
     def entities(self) -> int:
@@ -106,12 +108,16 @@ class Model(ABC):
         if self._places() == {"cpu" if device is None else str(device)}:
             same = object.__new__(type(self))
             names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # a dataclass
-            vars(same).update({name: getattr(self, name) for name in (*names, "vocabulary")})
+            vars(same).update({name: getattr(self, name) for name in (*names, *BESIDE)})
             return same
-        arrays = {name: to(device, getattr(self, name)) for name in present(self)}
-        moved = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
-        object.__setattr__(moved, "vocabulary", self.vocabulary)
-        return moved
+        return self.with_arrays({name: to(device, getattr(self, name)) for name in present(self)})
+
+    def with_arrays(self, arrays: Mapping[str, Array]) -> Self:
+        """Give the model with other arrays for some of its own; what is known of it stays."""
+        other = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
+        for name in BESIDE:
+            object.__setattr__(other, name, getattr(self, name))
+        return other
 
     def factored(self, side: str) -> Factored | None:
         """Say how the score factors where the tail, head or relation is asked for; None: it does not."""
@@ -159,7 +165,7 @@ class Model(ABC):
         if not self.DIRECT or self.device == "cpu":
             return ()
         arrays = (memory(getattr(self, name)) for name in self.ARRAYS)
-        return (self.name, self.form, self.inverse, *formula, *arrays)
+        return (type(self), self.form, self.inverse, *formula, *arrays)
 
     def _know(self, batch: Ints, *columns: int) -> None:
         for column in columns:

@@ -27,7 +27,8 @@ def _hold(model: Model, **dimensions: int) -> None:
             continue
         table = array(name, values)
         if table.ndim != axes or 0 in table.shape:
-            raise InputError(f"{model.name}: {name} must have {axes} axes", got=f"shape {table.shape}")
+            what = f"{model.name}: {name} must have {axes} axes, none of them empty"
+            raise InputError(what, got=f"shape {tuple(table.shape)}")
         object.__setattr__(model, name, table)
     if model.inverse not in (None, "stacked", "interleaved"):
         raise InputError(

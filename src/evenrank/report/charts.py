@@ -53,6 +53,7 @@ HUES = [colour for name, colour in LIGHT.items() if name.startswith("model-")]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 CHANCE = {"color": LIGHT["chance"], "strokeDash": [4, 3], "strokeWidth": 1.5}
 UNDRAWABLE = re.compile("[\\x00-\\x1f\\x7f\\ud800-\\udfff\\ufffe\\uffff]")
+TWO_DECADES = 100  # an axis of fewer ranks has room for 2 and 5, too
 STROKES = [[1, 0], [9, 3], [2, 2], [9, 3, 2, 3]]
 FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # as wide in a browser as where it was measured
 
@@ -72,8 +73,12 @@ def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
     chart = alt.hconcat(
         *(_panel([row for row in rows if row["metric"] == metric], metric, rows) for metric in found)
     )
-    note = "Filled: exact. Hollow: as published." if any(row["published"] for row in rows) else ""
-    return finish(chart, note)
+    notes = {
+        "Filled: exact. Hollow: as published.": any(row["published"] for row in rows),
+        "Level bars and dashes: chance.": any("chance" in row for row in rows) or len(found) > 1,
+        "Upright bars: intervals.": any("low" in row for row in rows),
+    }
+    return finish(chart, " ".join(note for note, so in notes.items() if so))
 
 
 def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
@@ -144,7 +149,9 @@ def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
 
     def one(data: str) -> Part:
         base = alt.Chart(alt.Data(values=[r for r in rows if r["data"] == data]), width=475, height=260)
-        x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank", axis=powers())
+        few = max(r["rank"] for r in rows if r["data"] == data) < TWO_DECADES
+        axis = powers((1, 2, 5) if few else (1,))
+        x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank", axis=axis)
         y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), title="share of targets within that rank")
         y.axis = alt.Axis(format=".0%", tickCount=5)
         return alt.layer(
@@ -162,10 +169,11 @@ def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
     )
 
 
-def relations(rows: Iterable[Row], metric: str, columns: int = 2) -> Chart:
+def relations(rows: Iterable[Row], metric: str, note: str = "", columns: int = 2) -> Chart:
     """Draw, for each data set, a line of points per relation: a model's index on it, and chance at 0.
 
-    A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order.
+    A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order. `note` says
+    which of them are shown, where not all are.
     """
     alt = altair()
     rows = drawable(rows)
@@ -196,7 +204,7 @@ def relations(rows: Iterable[Row], metric: str, columns: int = 2) -> Chart:
         )
 
     chart = alt.concat(*map(one, distinct(rows, "data")), columns=columns)
-    return finish(chart, "Dashed: chance.")
+    return finish(chart, f"Dashed: chance. {note}".rstrip())
 
 
 def calibration(rows: Iterable[Row], columns: int = 3) -> Chart:
@@ -290,6 +298,7 @@ def finish(chart: Part, note: str = "") -> Chart:
     text = {"labelColor": muted, "titleColor": muted, "labelFontSize": 12, "titleFontSize": 12}
     config = {
         "background": LIGHT["card"],
+        "padding": {"left": 5, "top": 5, "right": 12, "bottom": 5},  # the last label may stand out
         "font": FONT,
         "axis": text
         | {
@@ -305,7 +314,7 @@ def finish(chart: Part, note: str = "") -> Chart:
         "view": {"stroke": None},
     }
     if note:
-        quiet = {"fontSize": 12, "fontWeight": "normal", "color": muted, "offset": 12}
+        quiet = {"fontSize": 12, "fontWeight": "normal", "color": muted, "offset": 12, "limit": 900}
         chart = chart.properties(title={"text": note, **quiet})
     alike = dict.fromkeys(("color", "shape", "strokeDash"), "shared")
     apart = dict.fromkeys(("x", "xOffset", "yOffset"), "independent")
@@ -325,11 +334,12 @@ def of_models(models: Sequence[str], legend: Part = None) -> tuple[Part, Part]:
     )
 
 
-def powers() -> Part:
-    """Label an axis of powers by 1, 10, 100, 1k, ..., and leave the rest without words."""
+def powers(first: Sequence[int] = (1,)) -> Part:
+    """Label an axis of powers by those that start so: 1, 10, 100, 1k, ...; the rest has no words."""
     alt = altair()
+    digit = "round(1e6 * datum.value / pow(10, floor(log(datum.value)/LN10 + 1e-9))) / 1e6"
     return alt.Axis(
-        labelExpr="abs(log(datum.value)/LN10 - round(log(datum.value)/LN10)) < 1e-9 "
+        labelExpr=f"indexof({list(first)}, {digit}) >= 0 "
         "? format(datum.value, datum.value < 1 ? '~g' : '~s') : ''",
         grid=False,
     )

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evenrank import columns
-from evenrank.compare import joined
+from evenrank.compare import On, joined, target_keys
 from evenrank.data import Graph
 from evenrank.data.strata import STRATA, strata
 from evenrank.errors import InputError
@@ -31,6 +31,7 @@ from evenrank.tally import Histogram, Tally
 
 ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "protocol")
 UNNAMED = "unnamed data"
+UNTOLD = "nothing tells which ranks are of the same target"
 PLACE = re.compile(r'<script type="application/json" id="kept-ranks">(.*?)</script>', re.DOTALL)
 
 
@@ -41,6 +42,7 @@ class Source:
     where: str
     ranks: Ranks
     fallback: str  # the model's name, where the protocol has none
+    on: str = ""  # what told the targets apart in the page that kept these
 
     @property
     def data(self) -> str:
@@ -60,10 +62,14 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Models that ranked the same targets; row i is the same target in each."""
+    """Models that ranked the same targets; row i is the same target in each.
+
+    `on` names the keys that say so, or is `row`; it is empty where nothing does, and nothing is tested.
+    """
 
     data: str
     models: Mapping[str, Ranks]
+    on: str
 
     @cached_property
     def first(self) -> Ranks:
@@ -114,11 +120,15 @@ class Contest:
         return np.arange(len(self)) if self.unit == "target" else self.first.units(self.unit)
 
     @property
-    def testable(self) -> bool:
-        """Whether models can be told apart: several of them, by several units that weigh something."""
+    def untestable(self) -> str:
+        """Say why models cannot be tested against each other; nothing, where they can."""
         weight = self.first.weight
         units = self.units if weight is None else self.units[weight > 0]
-        return len(self.models) > 1 and len(units) > 0 and bool((units != units[0]).any())
+        if not self.on:
+            return (
+                f"{UNTOLD}; say so with on= (--on): key columns, or row where row i is the same in each"
+            )
+        return "" if (units != units[:1]).any() else f"one {self.unit} alone cannot tell models apart"
 
     def split(self, key: str) -> Iterator[tuple[str, Ints]]:
         """Give each value of a key and its rows, in sorted order."""
@@ -146,12 +156,12 @@ class Contest:
         ]
 
 
-def read(path: Path) -> list[Source]:
+def read(path: Path, candidates: int | None = None) -> list[Source]:
     """Read a file of ranks, or all that a report has kept."""
     from polars.exceptions import PolarsError
 
     if path.suffix.lower() not in (".html", ".htm"):
-        return [Source(str(path), Ranks.load(path), path.stem)]
+        return [Source(str(path), Ranks.load(path, candidates=candidates), path.stem)]
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -169,7 +179,7 @@ def read(path: Path) -> list[Source]:
     return kept
 
 
-def gather(sources: Sequence[Source]) -> tuple[Contest, ...]:
+def gather(sources: Sequence[Source], on: On = None) -> tuple[Contest, ...]:
     """Let models meet that were asked the same, by ascending number of candidates."""
     if not sources:
         raise InputError("no ranks to report", do="give files of ranks (.parquet, .csv), or Ranks")
@@ -180,9 +190,7 @@ def gather(sources: Sequence[Source]) -> tuple[Contest, ...]:
     for source in sources:
         groups.setdefault(tuple(source.asked.items()), []).append(source)
     names = _names([(group[0].data, dict(asked)) for asked, group in groups.items()])
-    contests = [
-        Contest(name, _meet(name, group)) for name, group in zip(names, groups.values(), strict=True)
-    ]
+    contests = [_meet(name, group, on) for name, group in zip(names, groups.values(), strict=True)]
     return tuple(sorted(contests, key=lambda contest: contest.candidates))
 
 
@@ -202,7 +210,7 @@ def _stratified(contest: Contest, graph: Graph) -> Contest:
     models = {model: ranks[:] for model, ranks in contest.models.items()}
     for ranks in models.values():
         ranks.keys = keys
-    return Contest(contest.data, models)
+    return Contest(contest.data, models, contest.on)
 
 
 def _line(name: str) -> str:
@@ -225,25 +233,18 @@ def _names(asked: list[tuple[str, dict[str, str]]]) -> list[str]:
     return names
 
 
-def _meet(data: str, group: Sequence[Source]) -> dict[str, Ranks]:
+def _meet(data: str, group: Sequence[Source], on: On) -> Contest:
     """Put the rows of all models in the order of the first; refuse what was ranked differently."""
-    found: dict[str, Source] = {}
-    for source in group:
-        twice = found.get(source.model)
-        if twice is not None:
-            raise InputError(
-                f"the model {source.model} stands twice on {data}",
-                got=f"{twice.where} and {source.where}",
-                do="leave one out, or name them apart in the protocol (model)",
-            )
-        found[source.model] = source
-    named = all(set(TRIPLE) <= source.ranks.keys.keys() for source in group)
+    found = _models(data, group)
+    first, *others = group
+    kept = first.on if all(source.on == first.on for source in others) else ""
+    shared = [key for key in first.ranks.keys if all(key in source.ranks.keys for source in others)]
+    told = on if isinstance(on, str) else ",".join(on or ()) or kept or ",".join(target_keys(shared))
     # by the name of the file, not of the model, since a file is what one can mend
     rows = {source.where: source.ranks for source in group}
-    first, *others = rows.values()
     try:
-        if not all(_side_by_side(first, other) for other in others):
-            rows = joined(rows, on=None if named else "row", mixed=False)
+        if others:
+            rows = joined(rows, on=told or "row", mixed=False, do="rank them alike")
     except InputError as error:
         raise InputError(
             f"the models on {data} cannot stand side by side: {error}",
@@ -251,17 +252,25 @@ def _meet(data: str, group: Sequence[Source]) -> dict[str, Ranks]:
         ) from None
     models = {model: rows[source.where][:] for model, source in found.items()}
     for ranks in models.values():
-        ranks.keys = first.keys  # one copy of what all share
-    return models
+        ranks.keys = first.ranks.keys  # one copy of what all share
+    return Contest(data, models, told)
 
 
-def _side_by_side(first: Ranks, other: Ranks) -> bool:
-    """Whether rows are the same targets already, as they are in files of one task."""
-    return (
-        first.keys.keys() == other.keys.keys()
-        and first.weight is other.weight is None
-        and np.array_equal(first.candidates, other.candidates)
-        and all(np.array_equal(column, other.keys[name]) for name, column in first.keys.items())
+def _models(data: str, group: Sequence[Source]) -> dict[str, Source]:
+    """Name models as their protocols do, and those that share a name, as seeds of one do, by file."""
+    models = [source.model for source in group]
+    for name in ("model", "fallback", "where"):
+        names = [
+            getattr(source, name) or source.model if models.count(source.model) > 1 else source.model
+            for source in group
+        ]
+        if len(set(names)) == len(names):
+            return dict(zip(names, group, strict=True))
+    twice = next(model for model in models if models.count(model) > 1)
+    raise InputError(
+        f"the model {twice} stands twice on {data}",
+        got=" and ".join(source.where for source in group if source.model == twice),
+        do="leave one out, or name them apart in the protocol (model)",
     )
 
 
@@ -283,6 +292,7 @@ def pack(contest: Contest) -> dict[str, Any]:
     pl.DataFrame(table).write_parquet(file, compression="zstd", compression_level=15, statistics=False)
     return {
         "data": contest.data,
+        "on": contest.on,
         "models": [{"model": m, "protocol": r.protocol} for m, r in contest.models.items()],
         "parquet": b64encode(file.getvalue()).decode(),
     }
@@ -303,4 +313,5 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
             keys=keys,
             protocol=model["protocol"],
         )
-        yield Source(f"{model['model']} in {where}", ranks, str(model["model"]))
+        name = str(model["model"])
+        yield Source(f"{name} in {where}", ranks, name, str(kept.get("on", "")))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenrank.adjusted import Adjusted, Expression
-from evenrank.compare import signed
+from evenrank.compare import On, signed
 from evenrank.data import Graph
 from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, arrow, cell, facts
@@ -48,6 +48,9 @@ def report(
     metrics: Sequence[str | Expression] = (),
     ties: Ties | None = None,
     graphs: Sequence[Graph] = (),
+    level: float = LEVEL,
+    on: On = None,
+    candidates: int | None = None,
     keep: bool = True,
 ) -> Path:
     """Write a report of ranks: a page (.html), or its tables (.tex, .md, .csv, .json).
@@ -55,9 +58,14 @@ def report(
     `ranks` are files, `Ranks`, or reports to be taken up again. Their protocols name data set (`data`)
     and model (`model`); a file without them is named by its file name. The first plain metric leads.
     `graphs` that were ranked tell what kind each target is (`evenrank.strata`), to break results down.
+    `level` is that of intervals and tests, `on` what tells targets apart, as in `evenrank.compare`, and
+    `candidates` serves files that lack them.
     `keep=False` leaves the ranks out of the page, which then cannot be read back.
     """
-    return Report(*ranks, metrics=metrics, ties=ties, graphs=graphs).save(path, keep=keep)
+    made = Report(
+        *ranks, metrics=metrics, ties=ties, graphs=graphs, level=level, on=on, candidates=candidates
+    )
+    return made.save(path, keep=keep)
 
 
 def reload(path: str | os.PathLike[str]) -> Report:
@@ -74,12 +82,16 @@ class Report(Shown):
         metrics: Sequence[str | Expression] = (),
         ties: Ties | None = None,
         graphs: Sequence[Graph] = (),
+        level: float = LEVEL,
+        on: On = None,
+        candidates: int | None = None,
     ) -> None:
         """Read, join and evaluate."""
-        self.contests = gather([source for given in ranks for source in _sources(given)])
+        sources = [source for given in ranks for source in _sources(given, candidates)]
+        self.contests = gather(sources, on)
         for graph in graphs:
             self.contests = told(self.contests, graph)
-        self.findings = Findings(self.contests, metrics, ties)
+        self.findings = Findings(self.contests, metrics, ties, level)
 
     @property
     def ranks(self) -> dict[str, dict[str, Ranks]]:
@@ -109,7 +121,7 @@ class Report(Shown):
 
     def _results(self) -> Table:
         made, findings = self.evaluation, self.findings
-        width = f"{LEVEL:.0%} interval"
+        width = f"{findings.sure} interval"
         lead = findings.metrics.index(findings.lead)
         header = ["data", "model", "targets", *(f"{e} {arrow(e)}".rstrip() for e in made)]
         header.insert(4 + lead, width)
@@ -156,13 +168,13 @@ class Report(Shown):
                 *(data, pair.first, pair.second, signed(pair.difference)),
                 "–" if np.isnan(pair.low) else f"[{signed(pair.low)}, {signed(pair.high)}]",
                 f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}",
-                *(probability(pair.p_corrected), pair.better(LEVEL) or "–"),
+                *(probability(pair.p_corrected), pair.better(made.level) or "–"),
             ]
             for data, made in self.findings.comparisons.items()
             for pair in made.pairs
         ]
         return (
-            [Table(header, rows, [f"{LEVEL:.0%} intervals; {self.findings.tested}"], labels=3)]
+            [Table(header, rows, [f"{self.findings.sure} intervals; {self.findings.tested}"], labels=3)]
             if rows
             else []
         )
@@ -182,7 +194,7 @@ class Report(Shown):
         content = {
             "title": self.title,
             "summary": self.summary,
-            "level": LEVEL,
+            "level": self.findings.level,
             "results": self.rows(),
             "tests": {name: made.rows() for name, made in self.findings.comparisons.items()},
             "protocols": {contest.data: contest.protocol for contest in self.contests},
@@ -250,7 +262,11 @@ class Report(Shown):
                     about | {"model": model, "value": value}
                     for model, value in zip(contest.models, group.index, strict=True)
                 ]
-        return charts.relations(rows, f"index({self.findings.lead})") if rows else None
+        found = [len(groups.get("relation", ())) for groups in self.findings.groups.values()]
+        half = SHOWN_RELATIONS // 2
+        note = f"Of many relations, the {half} best and the {half} worst on average."
+        note *= max(found) > SHOWN_RELATIONS
+        return charts.relations(rows, f"index({self.findings.lead})", note) if rows else None
 
     def _calibration(self) -> charts.Chart | None:
         rows = self.findings.calibration
@@ -301,10 +317,10 @@ def check_ending(path: Path) -> str:
     return form
 
 
-def _sources(given: Given) -> list[Source]:
+def _sources(given: Given, candidates: int | None) -> list[Source]:
     """Read what was given; ranks that are no file must say who ranked."""
     if not isinstance(given, Ranks):
-        return read(Path(given))
+        return read(Path(given), candidates)
     if not given.protocol.get("model", "").strip():
         raise InputError(
             "ranks without a name for their model",

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 from evenrank import columns
 from evenrank.adjusted import Adjusted, Affine, Expression
 from evenrank.compare import Comparison, Interval, Intervals, compare, intervals
-from evenrank.compare._sample import ROUNDING, Sample, Terms
+from evenrank.compare._intervals import check_level
+from evenrank.compare._sample import ROUNDING, Error, Sample, Terms
 from evenrank.data.strata import AVERAGES
 from evenrank.errors import DegenerateError, InputError, NoLawError
 from evenrank.evaluation import Evaluation, bare, evaluate
@@ -70,9 +71,11 @@ class Findings:
         contests: Sequence[Contest],
         metrics: Sequence[str | Expression] = (),
         ties: Ties | None = None,
+        level: float = LEVEL,
     ) -> None:
         """Evaluate every model of every contest."""
-        self.contests = tuple(contests)
+        check_level(level)
+        self.contests, self.level = tuple(contests), level
         self.ties = tie_rule((r for contest in self.contests for r in contest.models.values()), ties)
         wanted = list(dict.fromkeys(map(parse, metrics or METRICS)))
         lead = next(
@@ -86,6 +89,7 @@ class Findings:
             )
         self.lead: Metric | Statistic = bare(lead)
         self.metrics = wanted
+        self._unaveraged: dict[str, None] = {}
         common = set.intersection(*(set(contest.protocol.items()) for contest in self.contests))
         protocol = self.contests[0].protocol
         self.evaluation = self._evaluate(
@@ -155,7 +159,7 @@ class Findings:
         with threadpool_limits(1, "blas"):  # no vector here is worth waking another thread for
             return {
                 contest.data: intervals(
-                    contest.alike, *wanted, level=LEVEL, by=contest.unit, ties=self.ties
+                    contest.alike, *wanted, level=self.level, by=contest.unit, ties=self.ties
                 )
                 for contest in self.contests
             }
@@ -171,9 +175,9 @@ class Findings:
         """Say where there is no interval, or no test, and why."""
         said = [(data, note) for data, made in self._intervals.items() for note in made.notes]
         said += [
-            (contest.data, f"– no tests: one {contest.unit} alone cannot tell models apart")
+            (contest.data, f"– no tests: {why}")
             for contest in self.contests
-            if len(contest.models) > 1 and not contest.testable
+            if len(contest.models) > 1 and (why := self._untested(contest))
         ]
         return [note if len(self.contests) == 1 else f"{note} ({data})" for data, note in said]
 
@@ -182,23 +186,30 @@ class Findings:
         """The leading metric, if it is a mean of a term per target; a median and a maximum are not."""
         return self.lead if isinstance(self.lead, Metric) and abs(self.lead.p) < inf else None
 
+    def _untested(self, contest: Contest) -> str:
+        """Say why the models of a contest are not tested; nothing, where they are."""
+        return contest.untestable if self._averaged else f"{self.lead} is not made of a term per target"
+
+    @property
+    def sure(self) -> str:
+        """The level in percent."""
+        return f"{100 * self.level:.6g}%"
+
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
         """The paired tests of the leading metric, for each data set with several models."""
-        if self._averaged is None:
-            return {}
         with threadpool_limits(1, "blas"):
             return {
                 contest.data: compare(
                     contest.alike,
-                    metrics=self._averaged,
-                    level=LEVEL,
+                    metrics=self.lead,
+                    level=self.level,
                     by=contest.unit,
                     on="row",
                     ties=self.ties,
                 )
                 for contest in self.contests
-                if contest.testable
+                if len(contest.models) > 1 and not self._untested(contest)
             }
 
     @property
@@ -242,15 +253,24 @@ class Findings:
         except (DegenerateError, NoLawError):
             line, raw = Affine(nan, nan), [nan] * len(tallies)
         assert isinstance(line, Affine)
+        ends = sorted(map(line, self.lead.range))
         return Group(
             value,
             tallies[0].count,
             _mean(null),
             tuple(
-                _interval(line(x), abs(line.scale) * error, spread.units, index.range[1])
+                self._interval(line(x), Error(abs(line.scale) * error, spread.units - 1), ends)
                 for x, error in zip(raw, spread.errors, strict=True)
             ),
         )
+
+    def _interval(self, value: float, error: Error, ends: Sequence[float]) -> Interval:
+        """Give the symmetric interval of a value, cut off at the least and the most it can be."""
+        units = int(error.freedom) + 1
+        if isnan(error.size) or isnan(value):
+            return Interval(value, nan, nan, nan, units)
+        (least, most), reach = ends, error.reach(self.level)
+        return Interval(value, max(value - reach, least), min(value + reach, most), error.size, units)
 
     def _spreads(self, contest: Contest, groups: Sequence[tuple[str, Ints]]) -> list[Spread]:
         """Give the standard errors of the leading metric in all groups at once; NaN without any.
@@ -298,10 +318,16 @@ class Findings:
                 tally = Tally.of_checked(ranks.better, ranks.equal, ranks.candidates, weight)
                 try:
                     value = Adjusted("index", self.lead)(tally, self.ties)
-                except (DegenerateError, NoLawError):
+                except (DegenerateError, NoLawError) as error:
                     value = nan
+                    self._unaveraged[error.what] = None
                 found.setdefault(model, {})[average] = value
         return found
+
+    @property
+    def unaveraged(self) -> list[str]:
+        """Say why some averages are undefined."""
+        return list(self._unaveraged) if self.averages else []
 
     # Curves -------------------------------------------------------------------------------------
 
@@ -363,16 +389,6 @@ def _errors(terms: Terms, mass: Floats, of: Ints, part: Ints, owner: Ints, units
         spread = (units > 1) & (error > ROUNDING * np.abs(mean))
         slope = np.abs([terms.slope(m) for m in mean.tolist()])
         return np.where(spread, error * slope, nan)
-
-
-def _interval(value: float, error: float, units: int, most: float) -> Interval:
-    """Give the symmetric interval of a value with this standard error, cut off at the most it can be."""
-    from scipy.special import stdtrit
-
-    if isnan(error) or isnan(value):
-        return Interval(value, nan, nan, nan, units)
-    reach = float(stdtrit(units - 1, 0.5 + LEVEL / 2)) * error
-    return Interval(value, value - reach, min(value + reach, most), error, units)
 
 
 def _mean(null: Null) -> float:

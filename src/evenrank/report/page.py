@@ -10,11 +10,12 @@ from math import isnan, nan
 from typing import TYPE_CHECKING
 
 import evenrank
-from evenrank.compare import Pair, signed
+from evenrank.compare import Pair, plural, signed
+from evenrank.compare._join import spans
 from evenrank.evaluation import bare, cell, facts
 from evenrank.evaluation import title as heading
 from evenrank.report.contest import Contest, pack
-from evenrank.report.findings import LEVEL, best
+from evenrank.report.findings import best
 from evenrank.report.pieces import (
     Cell,
     Column,
@@ -105,7 +106,7 @@ def _results(report: Report) -> list[str]:
     if "metrics" in report.figures:
         caption = (
             f"{lead}, index({lead}) and z({lead}) by data set, from few candidates to many. "
-            f"Upright bars are {LEVEL:.0%} intervals; level bars and dashes are chance."
+            f"Upright bars are {findings.sure} intervals; level bars and dashes are chance."
         )
         parts.append(card(drawing("metrics", report.figures["metrics"], caption)))
     paper = folded(
@@ -139,7 +140,9 @@ def _results_table(report: Report) -> str:
             row.append(Cell(cell(e, value), value, below, i in tops[j]))
         rows.append(row)
     several = len(made.labels) > len(report.contests)
-    caption = f"Values with {LEVEL:.0%} intervals" + (", the best of each data set in bold." * several)
+    caption = f"Values with {findings.sure} intervals" + (
+        ", the best of each data set in bold." * several
+    )
     return table("results-table", caption, columns, rows)
 
 
@@ -155,14 +158,15 @@ def _tests(report: Report) -> list[str]:
             Cell(signed(pair.difference), pair.difference, _reach(pair)),
             *(Cell(f"{n:,}", n) for n in (pair.wins, pair.ties, pair.losses)),
             Cell(probability(pair.p_corrected), pair.p_corrected),
-            Cell(pair.better(LEVEL) or "not shown"),
+            Cell(pair.better(made.level) or "not shown"),
         ]
         for data, made in report.findings.comparisons.items()
         for pair in made.pairs
     ]
-    notes = dict.fromkeys(note for made in report.findings.comparisons.values() for note in made.notes)
+    findings = report.findings
+    notes = dict.fromkeys(note for made in findings.comparisons.values() for note in made.notes)
     return [
-        text(f"Differences on the same targets, with {LEVEL:.0%} intervals: {report.findings.tested}."),
+        text(f"Differences on the same targets, with {findings.sure} intervals: {findings.tested}."),
         card(
             table("tests-table", "Paired comparisons, first minus second", columns, rows), listed(notes)
         ),
@@ -192,7 +196,8 @@ def _relations(report: Report) -> list[str]:
         )
         parts.append(drawing("by-relation", report.figures["relations"], caption))
     count = sum(len(groups.get("relation", ())) for groups in report.findings.groups.values())
-    return [card(*parts, folded(f"All {count:,} relations", _groups(report, "relation")))]
+    every = "The one relation" if count == 1 else f"All {count:,} relations"
+    return [card(*parts, folded(every, _groups(report, "relation")))]
 
 
 def _kinds(report: Report) -> list[str]:
@@ -222,8 +227,8 @@ def _groups(report: Report, key: str) -> str:
                 ]
             )
     caption = (
-        f"index({report.findings.lead}) by {key}, with {LEVEL:.0%} intervals; each group has its own "
-        "chance level."
+        f"index({report.findings.lead}) by {key}, with {report.findings.sure} intervals; each group has "
+        "its own chance level."
     )
     return table(f"by-{slug(key)}-table", caption, columns, rows)
 
@@ -248,7 +253,8 @@ def _averages(report: Report) -> list[str]:
         "Over targets, frequent relations and hubs decide; over queries or relations, each counts "
         "alike, however many targets it has. Chance is that of the same weights."
     )
-    return [text(words), card(table("averages-table", f"index({lead}), averaged over", columns, rows))]
+    made = table("averages-table", f"index({lead}), averaged over", columns, rows)
+    return [text(words), card(made, listed(report.findings.unaveraged))]
 
 
 def _calibration(report: Report) -> list[str]:
@@ -266,12 +272,13 @@ def _calibration(report: Report) -> list[str]:
 def _protocol(report: Report) -> list[str]:
     entries = []
     for contest in report.contests:
-        low, high = int(contest.first.candidates.min()), int(contest.first.candidates.max())
-        span = (
-            f"{low:,} to {high:,}, on average {figure(contest.candidates)}" if high > low else f"{low:,}"
-        )
+        sizes = contest.first.candidates
+        span = f"{spans(contest.first)} {plural('candidate', int(sizes.max()))}"
+        if sizes.min() < sizes.max():
+            span += f", on average {figure(contest.candidates)}"
         words = facts({**contest.protocol, "ties": report.findings.ties})
-        about = f"{len(contest):,} targets among {span} candidates; {join(list(contest.models))}."
+        n = contest.sizes.total
+        about = f"{n:,} {plural('target', n)} among {span}; {join(list(contest.models))}."
         lines = (about, f"Chance gets {join(_chances(report, contest))}.", words)
         said = "".join(f"<dd>{escape(line)}</dd>" for line in lines)
         entries.append(f"<dt>{escape(contest.data)}</dt>{said}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isnan
 
-from evenrank.compare import Comparison
+from evenrank.compare import Comparison, Pair
 from evenrank.report.contest import Contest
-from evenrank.report.findings import LEVEL, Findings, best
+from evenrank.report.findings import Findings, best
 from evenrank.table import figure
 
 FAR = 0.1  # of the way from chance to perfect; below it nobody is far from chance
-DOUBT = 1 - LEVEL
 MANY_TIES = 0.01
 
 
@@ -43,38 +42,42 @@ def _contest(findings: Findings, contest: Contest) -> Iterator[str]:
     told += "" if isnan(index) else f", index {figure(index)}"
     if len(models) == 1:
         yield f"On {data}, {top} gets {told}."
-    elif len(tops) > 1:
-        yield f"On {data}, {join(tops)} share the lead with {told}."
     else:
-        yield f"On {data}, {top} leads with {told}."
-        yield from _beats(top, findings.comparisons.get(data))
+        yield f"On {data}, {join(tops)} {'share the lead' if len(tops) > 1 else 'leads'} with {told}."
+        yield from _beats(tops, findings.comparisons.get(data))
     yield from _near_chance(findings, contest, top, index)
 
 
 def _interval(findings: Findings, data: str, model: str) -> str:
     _, low, high, *_ = findings.interval(findings.lead, data, model)
-    return "" if isnan(low) else f" ({LEVEL:.0%} interval {figure(low)} to {figure(high)})"
+    return "" if isnan(low) else f" ({findings.sure} interval {figure(low)} to {figure(high)})"
 
 
-def _beats(top: str, compared: Comparison | None) -> Iterator[str]:
-    """Say whom the best model beats, and whom it is not shown to beat."""
+def _beats(tops: Sequence[str], compared: Comparison | None) -> Iterator[str]:
+    """Say whom the best models beat, each of them, and whom they are not shown to beat."""
     if compared is None:
         return
-    duels = {
-        (pair.second if pair.first == top else pair.first): pair
-        for pair in compared.pairs
-        if top in (pair.first, pair.second)
-    }
-    beaten = [name for name, pair in duels.items() if pair.better(LEVEL) == top]
+    duels: dict[str, list[Pair]] = {}
+    for pair in compared.pairs:
+        others = [name for name in (pair.first, pair.second) if name not in tops]
+        if len(others) == 1:
+            duels.setdefault(others[0], []).append(pair)
+    p = {name: max(pair.p_corrected for pair in pairs) for name, pairs in duels.items()}
+    beaten = [
+        name
+        for name, pairs in duels.items()
+        if all(pair.better(compared.level) in tops for pair in pairs)
+    ]
     rest = [name for name in duels if name not in beaten]
+    it, beat, are = ("They", "beat", "they are") if len(tops) > 1 else ("It", "beats", "it is")
     if beaten:
         whom = "every other model" if len(beaten) == len(duels) > 2 else join(beaten)
-        p = probability(max(duels[name].p_corrected for name in beaten))
-        yield f"It beats {whom} (p {p if p.startswith('<') else f'≤ {p}'})."
+        most = probability(max(p[name] for name in beaten))
+        yield f"{it} {beat} {whom} (p {most if most.startswith('<') else f'≤ {most}'})."
     if rest:
-        p = probability(min(duels[name].p_corrected for name in rest))
+        least = probability(min(p[name] for name in rest))
         sign = "≥" if len(rest) > 1 else "="
-        yield f"That it is better than {join(rest, 'or')} is not shown (p {sign} {p})."
+        yield f"That {are} better than {join(rest, 'or')} is not shown (p {sign} {least})."
 
 
 def _near_chance(findings: Findings, contest: Contest, top: str, index: float) -> Iterator[str]:
@@ -88,7 +91,7 @@ def _near_chance(findings: Findings, contest: Contest, top: str, index: float) -
         above = "above" if index <= 0 else "far above"
         yield f"{'That is not' if alone else 'Nobody is'} {above} chance, where the index is 0."
     chances = {model: findings.surprise(contest, model) for model in contest.models}
-    lucky = {model: p for model, p in chances.items() if p > DOUBT}
+    lucky = {model: p for model, p in chances.items() if p > 1 - findings.level}
     if lucky:
         ends = dict.fromkeys(probability(end(lucky.values())) for end in (min, max))
         yield (

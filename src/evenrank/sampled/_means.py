@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenrank.compare._sample import Terms, standard_error
+from evenrank.compare._sample import Terms
 from evenrank.errors import InputError
 from evenrank.metric import Metric
 from evenrank.sampled._bounds import envelope
@@ -148,7 +148,7 @@ def _error(data: Targets, values: Floats, variances: Callable[[], Floats], vary:
     The spread over units has that of their candidates in it, but not what draws that several units
     share add: all of it less what there would be, had each unit its own.
     """
-    own = standard_error(data.sample.pull(values)) if vary == "targets" else 0.0
+    own = data.sample.error(data.sample.pull(values)).size if vary == "targets" else 0.0
     if own and not data.shared:
         return own
     spread = variances()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenrank.columns import COUNTS, LARGEST
+from evenrank.columns import COUNTS, LARGEST, TEXT, said_of
 from evenrank.errors import InputError
 from evenrank.ranks import (
     METADATA,
@@ -30,8 +30,8 @@ from evenrank.ranks import (
     read_table,
     unreadable,
 )
-from evenrank.streams._files import TEXT, Part, cut, local, scan
-from evenrank.streams._tallies import COUNT, RANKS, Question, Tallies, added, merged, weighed
+from evenrank.streams._files import Part, cut, local, scan
+from evenrank.streams._tallies import COUNT, RANKS, Origin, Question, Tallies, added, merged, weighed
 from evenrank.sums import Ints
 from evenrank.tally import Histogram
 
@@ -69,17 +69,17 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
         protocol = None if protocol is None else check_protocol(protocol, where)
     # ranks without rows know what columns are missing
     empty = Ranks.from_frame(none, candidates=question.candidates, protocol=protocol, where=where)
-    if question.by:
-        Groups(empty, question.by)
-    units = _units(empty, question.average)
+    with said_of(where):
+        if question.by:
+            Groups(empty, question.by)
+        units = _units(empty, question.average)
     with _reading(where, path):
         counted = None
         if _in_schema(none, (*question.by, *units), question.candidates):
             counted = _whole(frame, empty, units, question)
         counted = counted or _by_rows(frame, units, question, part.start, where)
-    if protocol is None:
-        return Tallies(question, *counted)
-    return Tallies(question, *counted, empty.protocol, frozenset([empty.ties]))
+    origin = Origin(empty.protocol, empty.ties, weighted=empty.weight is not None)
+    return Tallies(question, *counted, () if protocol is None else (origin,))
 
 
 @contextmanager
@@ -271,17 +271,14 @@ def _by_rows(
         rows = frame.slice(at, SLICE).collect()
         if at and not len(rows):
             break
-        first = f"{where}, from row {start + at:,}" if start + at else where
-        try:
+        with said_of(where, start + at):
             # a file may weigh nothing for a while, ranks may not
-            nothing = "weight" in rows.columns and not numbers(rows, "weight", first).any()
+            nothing = "weight" in rows.columns and not numbers(rows, "weight").any()
             rows = rows.drop("weight") if nothing else rows
-            ranks = Ranks.from_frame(rows, candidates=question.candidates, where=first)
+            ranks = Ranks.from_frame(rows, candidates=question.candidates, where=where)
             ranks.weight = np.zeros(len(ranks)) if nothing else ranks.weight
             if units:
                 ranks.units(question.average)
-        except InputError as error:
-            raise error if first in str(error) else InputError(f"{first}: {error}") from None
         table = ranks.to_polars().lazy()
         table = table.select(*_columns(table, keys), "^(better|equal|candidates|weight)$")
         frames = _grouped(table, keys, ranks.weight is not None)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from evenrank.columns import TEXT
 from evenrank.errors import InputError
 from evenrank.extras import need
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-TEXT = (".csv", ".tsv", ".txt")
 ENDINGS = (".parquet", *TEXT[:2])  # what of a folder is read
-EMPTY = f"no file of ranks in this folder ({', '.join(ENDINGS)})"
+EMPTY, UNMATCHED = f"no file of ranks in this folder ({', '.join(ENDINGS)})", "no file matches"
 PART = 2**25  # rows, enough that adding counts up costs little
 
 
@@ -40,7 +40,7 @@ def find(files: Files) -> list[str]:
     given = [files] if isinstance(files, str | os.PathLike) else list(files)
     if not given:
         raise InputError("no file of ranks given")
-    found = [file for one in given for file in _expanded(os.fspath(one))]
+    found = [file for one in given for file in _expanded(_unquoted(os.fspath(one)))]
     twice = {file for file in found if found.count(file) > 1} if len(set(found)) < len(found) else ()
     if twice:
         raise InputError("a file of ranks is given twice", got=min(twice), do="give each file once")
@@ -57,16 +57,23 @@ def is_several(file: str) -> bool:
     return is_remote(file) or os.path.isdir(file) or (glob.has_magic(file) and not os.path.exists(file))
 
 
+def _unquoted(name: str) -> str:
+    """Give the path of a file:// URL, which is a file like any other."""
+    return unquote(name.removeprefix("file://")) if name.startswith("file://") else name
+
+
 def _expanded(name: str) -> list[str]:
     if is_remote(name):
         return _expanded_url(name)
     if os.path.isdir(name):
         inside = [path for path in Path(name).iterdir() if path.suffix.lower() in ENDINGS]
-        return _some(map(str, inside), EMPTY, name)
+        begun = Path(name, "parts")
+        do = f"what a run has finished so far is in {begun}" if begun.is_dir() else None
+        return _some(map(str, inside), EMPTY, name, do)
     if os.path.exists(name):  # also a name with a * in it
         return [name]
     if glob.has_magic(name):
-        return _some(filter(os.path.isfile, glob.iglob(name, recursive=True)), "no file matches", name)
+        return _some(filter(os.path.isfile, glob.iglob(name, recursive=True)), UNMATCHED, name)
     raise InputError("no such file", got=name)
 
 
@@ -76,16 +83,14 @@ def _expanded_url(url: str) -> list[str]:
             inside = [name for name in system.ls(path, detail=False) if name.lower().endswith(ENDINGS)]
             return _some(map(system.unstrip_protocol, inside), EMPTY, url)
         if {*path} & {*"*["}:  # what follows a ? is a query
-            return _some(map(system.unstrip_protocol, system.glob(path)), "no file matches", url)
+            return _some(map(system.unstrip_protocol, system.glob(path)), UNMATCHED, url)
     return [url]
 
 
-def _some(found: Any, otherwise: str, name: str) -> list[str]:
+def _some(found: Iterable[str], otherwise: str, name: str, do: str | None = None) -> list[str]:
     files = sorted(found)
     if not files:
-        raise InputError(
-            otherwise, got=name, allowed=", ".join(ENDINGS) if "folder" in otherwise else None
-        )
+        raise InputError(otherwise, got=name, do=do)
     return files
 
 
@@ -97,13 +102,14 @@ def _remote(url: str) -> Iterator[tuple[Any, str]]:
         yield fsspec.core.url_to_fs(url)
     except FileNotFoundError:
         raise InputError("no such file", got=url) from None
-    except (OSError, ImportError, ValueError) as error:  # the last two: no such protocol, or its library
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except (OSError, ImportError, ValueError) as error:  # the last one: no such protocol
+        absent = isinstance(error, ImportError)
         raise InputError(
-            "cannot reach this URL",
+            "this URL needs another library" if absent else "cannot reach this URL",
             got=f"{url} ({(str(error) or type(error).__name__).splitlines()[0]})",
-            do="check address, network and permission",
+            do="install what it needs" if absent else "check address, network and permission",
         ) from None
 
 

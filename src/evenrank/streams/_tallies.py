@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from evenrank import columns
 from evenrank.adjusted import Expression
 from evenrank.errors import InputError
 from evenrank.evaluation import Evaluation, evaluate, shared
 from evenrank.metric import Ties
-from evenrank.ranks import average_name, one_rule
+from evenrank.ranks import average_name, key_array, one_rule
 from evenrank.tally import Histogram, Tally
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ RANKS = ("better", "equal", "weight")
 SIZES = ("candidates", "weight")
 COUNT, GROUP = "how often", "number of the group"  # beside keys of the user's, so named like none
 WAIT = 2**20  # distinct rows that wait to be added, at least
-NAMED = 5  # damaged files that a note names
+NAMED = 5  # things that a note names
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,14 @@ class Question:
         return cls(keys, average_name(average), candidates, skip_damaged)
 
 
+class Origin(NamedTuple):
+    """What a file says of its ranks: how they were made, how ties rank, whether there are weights."""
+
+    protocol: Mapping[str, str]
+    ties: Ties
+    weighted: bool
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Tallies:
     """What files hold, counted: a tally for each group; iterate over (labels, tally), or evaluate them.
@@ -58,9 +66,13 @@ class Tallies:
     question: Question
     ranks: pl.DataFrame | None = None  # None where nothing is counted yet
     sizes: pl.DataFrame | None = None
-    protocol: Mapping[str, str] | None = None  # None where it was not looked at
-    rules: frozenset[Ties] = frozenset()  # of ties, that the files ask for
+    origins: tuple[Origin, ...] = ()  # those that differ, of the files that were looked at
     left_out: Mapping[str, str] = field(default_factory=dict)  # damaged files, and why
+
+    @property
+    def protocol(self) -> dict[str, str]:
+        """What the protocols of all files share."""
+        return shared([origin.protocol for origin in self.origins]) if self.origins else {}
 
     @cached_property
     def count(self) -> int:
@@ -97,19 +109,32 @@ class Tallies:
         made = evaluate(
             tallies,
             metrics,
-            ties=one_rule(self.rules, ties),
+            ties=one_rule((origin.ties for origin in self.origins), ties),
             labels=labels,
             label_names=self.question.by,
-            protocol={**(self.protocol or {}), "average": self.question.average},
+            protocol={**self.protocol, "average": self.question.average},
         )
         return replace(made, notes=(*made.notes, *self.notes))
 
     @property
     def notes(self) -> list[str]:
-        """What there is to say of files that were left out."""
+        """What there is to say of files that differ, and of those that were left out."""
         files = [f"left out, as it is damaged: {why}" for why in self.left_out.values()]
         more = len(files) - NAMED
-        return files[:NAMED] + ([f"and {more} more damaged files were left out"] if more > 0 else [])
+        rest = [f"and {more} more damaged files were left out"] if more > 0 else []
+        return [*self._differences, *files[:NAMED], *rest]
+
+    @property
+    def _differences(self) -> list[str]:
+        """Say in what the files differ, which are counted as one all the same."""
+        every = [{**one.protocol, "weights": "given" if one.weighted else ""} for one in self.origins]
+        found = []
+        for name in dict.fromkeys(name for one in every for name in one):
+            values = sorted({one.get(name) or "(none)" for one in every})
+            more = ["..."] if len(values) > NAMED else []
+            if len(values) > 1:
+                found.append(f"{name} ({', '.join(values[:NAMED] + more)})")
+        return [f"the files, counted as one, differ in {', '.join(found)}"] if found else []
 
     def checked(self) -> Self:
         """Refuse what has no metrics: nothing left, no weights, or weights no stream can average."""
@@ -139,7 +164,7 @@ class Tallies:
 
         assert self.sizes is not None
         keys = self.sizes.select(*dict.fromkeys(self.question.by)).unique()
-        arrays = [columns.key(name, keys[name].to_numpy(), len(keys)) for name in self.question.by]
+        arrays = [columns.key(name, key_array(keys[name]), len(keys)) for name in self.question.by]
         numbers, distinct = columns.encode(arrays)
         labels = tuple(zip(*(map(str, column) for column in distinct), strict=True))
         return keys.with_columns(pl.Series(GROUP, numbers, pl.UInt32)), labels
@@ -172,14 +197,13 @@ class Tallies:
 
 
 def merged(tallies: Sequence[Tallies]) -> Tallies:
-    """Add tallies up; what their protocols share is kept."""
-    protocols = [one.protocol for one in tallies if one.protocol is not None]
+    """Add tallies up."""
+    origins = {str(origin): origin for one in tallies for origin in one.origins}
     return Tallies(
         tallies[0].question,
         _added([one.ranks for one in tallies if one.ranks is not None]),
         _added([one.sizes for one in tallies if one.sizes is not None]),
-        shared(protocols) if protocols else None,
-        frozenset().union(*(one.rules for one in tallies)),
+        tuple(origins.values()),
         {file: why for one in tallies for file, why in one.left_out.items()},
     )
 
@@ -221,7 +245,7 @@ def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
     if any("weight" in frame.columns for frame in frames):
         frames = [weighed(frame) for frame in frames]
     # a key that is a number here and text there is text
-    both = pl.concat(frames, how="diagonal_relaxed")
+    both = pl.concat(frames, how="diagonal_relaxed").with_columns(pl.col(pl.String).fill_null(""))
     names = [name for name in both.columns if name != COUNT]
     if not {*names} <= {*RANKS, *SIZES}:
         # the streaming engine takes a third of the time
@@ -252,12 +276,13 @@ def side_by_side(
     made = evaluate(
         [tally for _, tally in rows],
         metrics,
-        ties=one_rule((rule for one in every for rule in one.rules), ties),
+        ties=one_rule((origin.ties for one in every for origin in one.origins), ties),
         labels=[label for label, _ in rows],
         label_names=(what, *every[0].question.by),
         protocol={
-            **shared([one.protocol or {} for one in every]),
+            **shared([one.protocol for one in every]),
             "average": every[0].question.average,
         },
     )
-    return replace(made, notes=(*made.notes, *(note for one in every for note in one.notes)))
+    notes = (f"{name}: {note}" for name, one in named for note in one.notes)
+    return replace(made, notes=(*made.notes, *notes))

@@ -22,7 +22,7 @@ import numpy as np
 
 from evenrank.errors import InputError
 from evenrank.extras import need
-from evenrank.integrations._beside import fitting, mentions, require
+from evenrank.integrations._beside import mentions, named, require
 from evenrank.integrations._checkpoint import Checkpoint, damaged, torch_file
 from evenrank.integrations.pykeen._factors import factors
 from evenrank.integrations.pykeen._factory import factories, graph
@@ -34,11 +34,14 @@ __all__ = ["BlackBox", "EvenRankEvaluator", "factories", "graph", "read", "recog
 
 SAVED = "trained_model.pkl"  # what a pipeline calls its model,
 TRIPLES = "training_triples"  # and the folder beside it that has the names
+DICTIONARIES = ("entity_to_id.tsv.gz", "relation_to_id.tsv.gz")
 
 
 def recognises(path: Path) -> bool:
     """Know the folder of a pipeline, and a pickle in which PyKEEN is named."""
-    return (path / SAVED).is_file() if path.is_dir() else mentions(path, b"pykeen.")
+    if path.is_dir():
+        return (path / SAVED).is_file() or (path / TRIPLES).is_dir()
+    return mentions(path, b"pykeen.")
 
 
 def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
@@ -66,13 +69,8 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
                 do="if you trust where it comes from: --trust-pickle, or trust_pickle=True",
             ) from None
         model = _unpickled(file)
-    folder = file.parent / TRIPLES
-    return Checkpoint(
-        model,
-        _names(folder / "entity_to_id.tsv.gz", model.entities, "entities"),
-        _names(folder / "relation_to_id.tsv.gz", model.relations, "relations"),
-        model.notes,
-    )
+    names = named(model, [file.parent / TRIPLES], DICTIONARIES, _names)
+    return Checkpoint(model, *names, model.notes)
 
 
 def _unpickled(file: Path) -> Any:
@@ -104,18 +102,15 @@ def _no_model(file: Path, content: Any) -> InputError:
     )
 
 
-def _names(file: Path, count: int, what: str) -> list[str] | None:
+def _names(file: Path) -> list[str]:
     """Read the names of rows that a pipeline saved beside its model, as pandas quotes them."""
-    if not file.is_file():
-        return None
     try:
         with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
             _, *rows = csv.reader(lines, delimiter="\t")
         names = {int(number): name for number, name in rows}
-        ordered = [names[i] for i in range(len(names))]
+        return [names[i] for i in range(len(names))]
     except (OSError, EOFError, ValueError, KeyError, csv.Error, zlib.error) as error:
         raise damaged(file, error) from None
-    return fitting(ordered, count, what, file)
 
 
 def __getattr__(name: str) -> Any:

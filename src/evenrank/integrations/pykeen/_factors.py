@@ -25,6 +25,7 @@ import numpy as np
 from evenrank.engine._arrays import array, host, join, place, wide
 from evenrank.errors import InputError
 from evenrank.integrations._alike import holographic
+from evenrank.integrations._checkpoint import called
 from evenrank.integrations.pykeen._records import Record
 from evenrank.models import (
     CP,
@@ -66,8 +67,8 @@ def factors(model: Any) -> Model:
         found = BUILDERS[parts.kind](parts)
     except InputError as error:  # rows of other shapes than the interaction's own model gives it
         raise NoFactors(str(error)) from None
-    written = (f"{parts.kind}, written as {found.name}",) if found.name != parts.kind else ()
-    object.__setattr__(found, "notes", written)
+    own = type(model).__name__
+    object.__setattr__(found, "notes", called(parts.kind if own == "ERModel" else own, found))
     return found
 
 

@@ -26,7 +26,8 @@ def graph(
     name = name or (type(training).__name__.lower() if hasattr(training, "training") else "graph")
     if hasattr(training, "training"):
         training, validation, testing = (getattr(training, part, None) for part in NAMES.values())
-    given = {s: f for s, f in zip(SPLITS, (training, validation, testing), strict=True) if f is not None}
+    splits = zip(SPLITS, (training, validation, testing), strict=True)
+    given = {split: factory for split, factory in splits if split == "train" or factory is not None}
     for split, factory in given.items():
         if not hasattr(factory, "mapped_triples"):
             raise InputError(
@@ -53,6 +54,8 @@ def factories(graph: Graph, *, inverse: bool = False) -> dict[str, Any]:
     `inverse` has the training split create inverse triples. Ids stay as they are in the graph.
     """
     need("pykeen")
+    if not isinstance(graph, Graph):
+        raise InputError("not a graph", got=type(graph).__name__, do="er.load(...), or Graph.of(...)")
     import torch
     from pykeen.triples import TriplesFactory
 

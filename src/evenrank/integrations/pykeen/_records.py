@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank.integrations._checkpoint import damaged
+from evenrank.integrations._checkpoint import archived, damaged
 
 PARTS = ("_parameters", "_buffers", "_modules")  # where a module of torch keeps its attributes
 DTYPES = {
@@ -67,8 +67,8 @@ class Record(dict[Any, Any]):
 
 def records(path: Path) -> Any:
     """Read a file that `torch.save` wrote as records."""
-    if not zipfile.is_zipfile(path):
-        raise Unreadable("no archive: it is damaged, or older than torch 1.6")
+    if not archived(path):
+        raise Unreadable("no archive: a file of torch before 1.6")
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:

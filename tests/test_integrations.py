@@ -6,8 +6,8 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -179,6 +179,13 @@ def test_graphs_without_names():
 # Files of torch -------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def file(tmp_path):
+    """An archive, as torch writes them."""
+    with ZipFile(tmp_path / "file.pt", "w"):
+        return tmp_path / "file.pt"
+
+
 def torch(load):
     """Stand for torch, which is not everywhere."""
     return SimpleNamespace(
@@ -186,7 +193,7 @@ def torch(load):
     )
 
 
-def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, tmp_path):
+def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, file):
     """First without running code, then not at all, unless told."""
     asked = []
 
@@ -197,28 +204,26 @@ def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, tmp_path):
         return "content"
 
     monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
-    path = tmp_path / "file.pt"
-    line = refused(_checkpoint.torch_file, path, trust_pickle=False)
+    line = refused(_checkpoint.torch_file, file, trust_pickle=False)
     assert line == (
-        f"{path} is a pickle that could run code when it is read; got Weights only load failed.; "
+        f"{file} is a pickle that could run code when it is read; got Weights only load failed.; "
         "if you trust where it comes from: --trust-pickle, or trust_pickle=True"
     )
     assert asked == [True]
-    assert _checkpoint.torch_file(path, trust_pickle=True) == "content"
+    assert _checkpoint.torch_file(file, trust_pickle=True) == "content"
     assert asked == [True, True, False]
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_damaged_files_of_torch(monkeypatch, trusted):
+def test_damaged_files_of_torch(monkeypatch, file, trusted):
     def read(path, map_location, weights_only):
         raise RuntimeError("") if weights_only and not trusted else pickle.UnpicklingError("broken")
 
     monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
-    line = refused(_checkpoint.torch_file, Path("file.pt"), trust_pickle=trusted)
+    line = refused(_checkpoint.torch_file, file, trust_pickle=trusted)
     reason = "UnpicklingError: broken" if trusted else "RuntimeError: RuntimeError"
-    assert (
-        line
-        == f"cannot read file.pt; got {reason}; it may be damaged, or of another version of its library"
+    assert line == (
+        f"cannot read {file}; got {reason}; it may be damaged, or of another version of its library"
     )
 
 

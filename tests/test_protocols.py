@@ -415,6 +415,13 @@ def test_ranks_remember_their_protocol(tmp_path):
     assert again.evaluate("mrr", ties="optimistic").protocol["ties"] == "optimistic"
 
 
+def elsewhere(ranks):
+    """The same ranks, of another data set."""
+    other = ranks[:]
+    other.protocol = {**ranks.protocol, "content": "another"}
+    return other
+
+
 def judged(ranks):
     """Everything that is made of ranks and says how ties were ranked."""
     from evenrank.report import Report
@@ -428,7 +435,8 @@ def judged(ranks):
     yield er.intervals({"a": ranks, "b": others.by("side").ranks}, "mrr")
     yield er.compare(a=ranks, b=others).values
     yield er.seeds([ranks, others], "mrr")
-    yield er.across({"one": {"a": ranks, "b": others}, "two": {"a": ranks, "b": others}})
+    two = {"a": elsewhere(ranks), "b": elsewhere(others)}
+    yield er.across({"one": {"a": ranks, "b": others}, "two": two})
     yield Report(ranks, others).evaluation
 
 
@@ -454,7 +462,7 @@ def test_tie_rules_are_not_mixed_silently(other):
         lambda: er.intervals({"a": a, "b": b}, "mrr"),
         lambda: er.compare(a=a, b=b, mixed=True),
         lambda: er.seeds([a, b]),
-        lambda: er.across({"one": {"x": a, "y": a}, "two": {"x": b, "y": b}}),
+        lambda: er.across({"one": {"x": a, "y": a}, "two": {"x": elsewhere(b), "y": elsewhere(b)}}),
         lambda: Report(a, b),
     ):
         with raises("these were ranked by protocols that rank ties differently", b.ties, "ties="):

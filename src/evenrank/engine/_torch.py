@@ -209,7 +209,7 @@ class Count:
     def _count_dense(self) -> None:
         """Count by torch alone: float64 scores, and the definition where they are too close."""
         goal, index, form = self._goal(), self.index, self.source.form
-        per_row = 1 if form == "dot" else self.vectors.shape[1]
+        per_row = self.vectors.shape[1] if form == "modulus" else 1
         for start, rows in self.source.blocks(self.starts):
             for begin in range(0, len(rows), max(1, CELLS // rows.shape[1])):
                 some = rows[begin : begin + max(1, CELLS // rows.shape[1])].double()
@@ -221,11 +221,8 @@ class Count:
         index, form, sizes = self.index, self.source.form, _norms(wide)
         for at in range(0, len(index), step):
             block = self.vectors[at : at + step]
-            if form == "dot":
-                got = block @ wide.T
-                slack = _norms(block)[:, None] * sizes * ((wide.shape[1] + 8) * 2.0**-52) + 1e-290
-            else:
-                got, slack = score(form, block[:, None], wide), torch.zeros_like(block[:, :1])
+            got, terms = _about(form, block, wide, _norms(block)[:, None], sizes)
+            slack = terms * ((wide.shape[1] + 8) * 2.0**-52) + 1e-290
             begin, end = index.first[at], index.first[min(at + step, len(index))]
             self._compare(got, slack, goal, wide, start, at, int(begin), int(end))
 
@@ -420,6 +417,25 @@ def score(form: Form, queries: Tensor, rows: Tensor) -> Tensor:
         return -fold(apart * apart)
     real, imaginary = apart.chunk(2, -1)
     return -fold(_root(real * real + imaginary * imaginary))
+
+
+def _about(
+    form: Form, queries: Tensor, rows: Tensor, lengths: Tensor, sizes: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Score queries against rows in any order of operations, and give the size of what was added up.
+
+    By that, and the number of operations, the error is bounded. `lengths` and `sizes` are norms of both.
+    """
+    if form == "modulus":  # for want of an operation that does not lay out every dimension
+        return score(form, queries[:, None], rows), torch.zeros_like(lengths)
+    if form == "l1":
+        apart = torch.cdist(queries, rows, p=1.0)
+        return -apart, apart
+    product = queries @ rows.T
+    if form == "dot":
+        return product, lengths * sizes
+    squares = (queries * queries).sum(1, keepdim=True) + (rows * rows).sum(1)
+    return 2 * product - squares, (lengths + sizes) ** 2
 
 
 def _root(squares: Tensor) -> Tensor:

@@ -12,8 +12,12 @@ depends on how the files are cut, or on who counts which part in what order.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
 
 from evenrank.streams._count import count
 from evenrank.streams._files import Files, Part, cut, find, is_remote, is_several
@@ -63,14 +67,31 @@ def stream(
     pieces = [cut(file) for file in find(files)]
     with advancing(sum(map(len, pieces)), progress) as advance:
 
-        def counted(parts: list[Part]) -> Iterator[Tallies]:
-            for part in parts:
-                one = count(part, question)
+        def counted() -> Iterator[Tallies]:
+            for one in _ahead(
+                partial(count, question=question), chain(*pieces), 1 if question.by else 2
+            ):
                 advance(one.count)
                 yield one
 
-        total = added((added(counted(parts), of_one_file) for parts in pieces), merged)
+        each = counted()
+        total = added((added(islice(each, len(parts)), of_one_file) for parts in pieces), merged)
     return total.checked()
+
+
+def _ahead(function: Callable[[Part], Tallies], parts: Iterable[Part], many: int) -> Iterator[Tallies]:
+    """Apply a function to so many parts at a time, in threads; give what it returns in their order.
+
+    Two let polars decode one file while NumPy counts another; groups take memory, and keep polars busy.
+    """
+    with ThreadPoolExecutor(many) as pool:
+        begun: deque[Future[Tallies]] = deque()
+        for part in parts:
+            begun.append(pool.submit(function, part))
+            if len(begun) > many:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
 
 
 @contextmanager

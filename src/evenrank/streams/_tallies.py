@@ -22,6 +22,7 @@ RANKS = ("better", "equal", "weight")
 SIZES = ("candidates", "weight")
 COUNT, GROUP = "how often", "number of the group"  # beside keys of the user's, so named like none
 WAIT = 2**20  # distinct rows that wait to be added, at least
+SLICES = 8  # in which many are added
 NAMED = 5  # things that a note names
 
 
@@ -248,8 +249,11 @@ def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
     both = pl.concat(frames, how="diagonal_relaxed").with_columns(pl.col(pl.String).fill_null(""))
     names = [name for name in both.columns if name != COUNT]
     if not {*names} <= {*RANKS, *SIZES}:
-        # the streaming engine takes a third of the time
-        return both.lazy().group_by(names).agg(pl.col(COUNT).sum()).collect(engine="streaming")
+        # the streaming engine takes a third of the time, and slice by slice, half the memory
+        slices = range(SLICES if len(both) > WAIT else 1)
+        some = pl.col("better" if "better" in names else "candidates") % len(slices)
+        parts = (both.lazy().filter(some == i).group_by(names).agg(pl.col(COUNT).sum()) for i in slices)
+        return pl.concat([part.collect(engine="streaming") for part in parts])
     # numbers without keys: NumPy takes a twentieth of the time
     arrays = {name: both[name].to_numpy() for name in names}
     sums = Histogram.of(both[COUNT].to_numpy(), **arrays)

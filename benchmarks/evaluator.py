@@ -6,8 +6,8 @@ Each evaluator is called as a pipeline calls it: models of PyKEEN with random we
 triples, both sides, 225 metrics. Ours is called again with the same triples too: that is what an early
 stopper pays for every evaluation but the first. FB15k-237 is taken from FOLDER or from where the tests
 find it, else drawn in its shape; without a GPU, PyKEEN is timed there on two slices of triples, whose
-difference gives its seconds per triple, and ours on all of them, from triples to metrics. The best
-of three runs counts, since other processes may share the machine. On what PyKEEN ranked both must give the
+difference gives its seconds per triple, and ours on all of them, from triples to metrics. The best of
+three runs counts, since other processes may share the machine. On what PyKEEN ranked both must give the
 same values: to 1e-6 on Nations, and as far as float32 orders scores on FB15k-237.
 """
 

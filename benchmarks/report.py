@@ -30,14 +30,16 @@ def make(folder: Path) -> list[Path]:
     """Write files of ranks as `evenrank rank` writes them: names, sides and counts."""
     rng = np.random.default_rng(0)
     sizes = er.atlas("fb15k237")
-    entities = np.array([f"/m/{number:05x}" for number in rng.integers(0, 16**5, 14_541)], dtype=object)
+    numbers = rng.choice(16**5, 14_541, replace=False)
+    entities = np.array([f"/m/{number:05x}" for number in numbers], dtype=object)
     often = 1.0 / np.arange(1, RELATIONS + 1)
     files = []
     for d in range(DATA):
         candidates = rng.permutation(np.repeat(sizes["candidates"], sizes.counts))
         triples = len(candidates) // 2
         kind = rng.choice(RELATIONS, triples, p=often / often.sum())
-        head, tail = (entities[rng.integers(0, len(entities), triples)] for _ in range(2))
+        pairs = rng.choice(len(entities) ** 2, triples, replace=False)  # no triple twice
+        head, tail = (entities[ids] for ids in divmod(pairs, len(entities)))
         names = np.array([f"/domain{i % 30}/topic/property_{i}" for i in range(RELATIONS)], dtype=object)
         keys = {"head": head, "relation": names[kind], "tail": tail}
         keys = {name: np.concatenate([column, column]) for name, column in keys.items()}

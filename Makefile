@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 COMPILE := $(BIN)/python -m compileall -q src
 
 # what an installation depends on; the kernels are compiled by it
-BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/engine/_kernels.c
+BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/ranking/engine/_kernels.c
 
 # a folder with a folder per data set, for `make atlas`
 DATA ?= ../shared/datasets
@@ -40,14 +40,13 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/report.py
 
 # against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
-PEERS := $(wildcard tests/test_checkpoints*.py) $(addsuffix .py,$(addprefix tests/test_, \
-	case_study device distributed evaluator_pykeen import integrations_pykeen lightning peers \
-	protocols sklearn topk torchmetrics trackers trec))
+PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/ranks/test_presets.py \
+	tests/ranking/test_device.py tests/ranking/test_distributed.py $(wildcard tests/models/test_checkpoints*.py)
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 
 # tests of what a wheel could lack (kernels, data, pages, commands), against the built one, away from the sources
-WHEEL := architecture atlas cli data models ranks registry
+WHEEL := test_architecture.py cli graphs models/test_models.py ranks/test_ranks.py
 wheel: .venv/.dev
 	rm -rf dist .venv/wheel
 	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
@@ -56,14 +55,14 @@ wheel: .venv/.dev
 		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
 	cd .venv/wheel && bin/python -m pytest -q $(SPREAD) -c ../../pyproject.toml --rootdir ../.. \
-		$(WHEEL:%=../../tests/test_%.py)
+		$(WHEEL:%=../../tests/%)
 	cd .venv/wheel && bin/evenrank explore -o explorer.html
 	cd .venv/wheel && bin/evenrank report ../../examples/case_study/ranks/nations-*.parquet -o report.html
 
 # the shipped candidate counts, from the files of the data sets
 atlas: .venv/.run
 	$(BIN)/evenrank atlas build $(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*)) \
-		--out src/evenrank/data/atlas.parquet
+		--out src/evenrank/graphs/atlas.parquet
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

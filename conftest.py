@@ -4,11 +4,11 @@ from importlib.util import find_spec
 
 # torch is an extra, and triton comes with torch for GPUs; so are the libraries of integrations
 NEEDS = {
-    "engine/_device": "torch",
-    "engine/_distributed": "torch",
-    "engine/_record": "torch",
-    "engine/_torch": "torch",
-    "engine/_triton": "triton",
+    "ranking/engine/_device": "torch",
+    "ranking/engine/_record": "torch",
+    "ranking/engine/_torch": "torch",
+    "ranking/engine/_triton": "triton",
+    "ranking/engine/mesh": "torch",
     "integrations/lightning": "lightning",
     "integrations/pykeen/_evaluator": "pykeen",
     "integrations/pykeen/_metrics": "pykeen",

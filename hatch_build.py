@@ -47,7 +47,7 @@ class KernelHook(BuildHookInterface):
         compiler = (
             os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         )
-        folder = Path(self.root, "src", "evenrank", "engine")
+        folder = Path(self.root, "src", "evenrank", "ranking", "engine")
         library = folder / "_kernels.so"
         library.unlink(missing_ok=True)
         if compiler is None or os.name != "posix":

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import evenrank as er
-from evenrank.data import atlas
+from evenrank.graphs import atlas
 from null import best
 from rank import folder, load, verdict
 
@@ -38,7 +38,7 @@ PROCESSES = 7
 ADJUST = 'er.adjust({"mrr": 0.476, "hits@10": 0.571}, data="wn18rr")'
 STEPS = {
     "polars imported": "import polars",
-    "names looked up": 'from evenrank.data import registry; registry.lookup("wn18rr")',
+    "names looked up": 'from evenrank.graphs import registry; registry.lookup("wn18rr")',
     "counts read": 'er.atlas("wn18rr")',
     "adjusted": ADJUST,
 }

@@ -52,7 +52,7 @@ if find_spec("torch") is None:
 
 import torch
 
-from evenrank.engine import _device
+from evenrank.ranking.engine import _device
 
 Tensor = torch.Tensor
 COLUMNS = ("better", "equal", "candidates")

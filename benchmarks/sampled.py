@@ -105,7 +105,7 @@ def shared_draws(times: int) -> None:
     print(f"{'model':18} {'k':>4}  {HEADER}")
     for name, k in (("kinships-complex", 20), ("umls-rotate", 30)):
         graph = er.load(name.split("-")[0])
-        model = er.models.load(files("evenrank") / "data/models" / f"{name}.safetensors")
+        model = er.models.load(files("evenrank") / "models/bundled" / f"{name}.safetensors")
         truth = er.rank(model, graph.task("test"), progress=False).evaluate(*METRICS).flat()
         found: dict[str, list[er.sampled.Estimated]] = {metric: [] for metric in METRICS}
         for seed in range(times):

@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 
 import evenrank as er
-from evenrank.columns import COUNTS
+from evenrank._internal.columns import COUNTS
 from metrics import example, peak_gb
 from rank import verdict
 

@@ -15,7 +15,7 @@ from math import log
 from pathlib import Path
 
 import evenrank as er
-from evenrank.table import Table, figure
+from evenrank._internal.table import Table, figure
 
 Row = dict[str, str]
 

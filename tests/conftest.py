@@ -8,7 +8,7 @@ from hypothesis import settings
 
 import evenrank as er
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("repeatable")
 
@@ -25,7 +25,7 @@ def browser():
 @pytest.fixture(scope="session")
 def nations():
     """Bundled models, ranked on the bundled Nations."""
-    task, folder = er.load("nations").task("test"), Path(er.__file__).parent / "data" / "models"
+    task, folder = er.load("nations").task("test"), Path(er.__file__).parent / "models" / "bundled"
     models = {
         kind: er.models.load(folder / f"nations-{kind}.safetensors")
         for kind in ("transe", "rotate", "complex")

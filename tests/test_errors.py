@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import evenrank as er
-from evenrank.metric import hit
+from evenrank.metrics.metric import hit
 
 BAD_RANKS = [
     (dict(rank=[0], candidates=5), "ranks start at 1; got 0 in row 0"),

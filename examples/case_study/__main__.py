@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import evenrank as er
-from evenrank.table import Table, figure
+from evenrank._internal.table import Table, figure
 
 HERE = Path(__file__).resolve().parent
 SMALL, LARGE = ("nations", "kinships"), ("fb15k237", "wn18rr")

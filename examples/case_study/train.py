@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, softplus
 
 import evenrank as er
-from evenrank.engine.scorer import Factored
+from evenrank.ranking.scorer import Factored
 
 LAST = 0.02  # what is left of the learning rate at the end, to which it falls in a line
 BOTH_WAYS = 0.5  # share of a relation's triples that are there turned round, too

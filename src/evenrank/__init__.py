@@ -8,27 +8,20 @@
 0.000186867...
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-from evenrank import models, protocols
-from evenrank.adjusted import Adjusted, Affine, index, ratio, z
-from evenrank.compare import Across, Comparison, Intervals, Seeds, across, compare, intervals, seeds
-from evenrank.data import Graph, load
-from evenrank.data.atlas import atlas
-from evenrank.data.strata import averages, strata
-from evenrank.engine import Factored, Scorer, rank
-from evenrank.errors import (
-    DegenerateError,
-    EvenrankError,
-    InputError,
-    NoLawError,
-    UnknownMetricError,
-)
-from evenrank.evaluation import Evaluation
-from evenrank.grammar import define, null, parse
-from evenrank.law import Null
-from evenrank.metric import (
+from evenrank import models
+from evenrank.errors import DegenerateError, EvenrankError, InputError, NoLawError, UnknownMetricError
+from evenrank.graphs import Graph, load
+from evenrank.graphs.atlas import atlas
+from evenrank.graphs.strata import strata
+from evenrank.metrics.adjusted import Adjusted, Affine, index, ratio, z
+from evenrank.metrics.chance import Null
+from evenrank.metrics.desiderata import desiderata
+from evenrank.metrics.grammar import define, null, parse
+from evenrank.metrics.metric import (
     GMR,
     HITS,
     HMR,
@@ -42,16 +35,21 @@ from evenrank.metric import (
     Statistic,
     Transform,
 )
-from evenrank.properties import desiderata
+from evenrank.metrics.tally import Tally
 from evenrank.published import Published, adjust, baseline, published
-from evenrank.ranks import Ranks
-from evenrank.tally import Tally
-from evenrank.task import Task
+from evenrank.ranking import Factored, Scorer, rank
+from evenrank.ranks import presets as protocols
+from evenrank.ranks.evaluation import Evaluation
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Task
+from evenrank.stats import Across, Comparison, Intervals, Seeds, across, compare, intervals, seeds
+from evenrank.stats.averages import averages
 
-if TYPE_CHECKING:
-    from evenrank import cluster, integrations
-    from evenrank.sampled import Estimate, estimate
-    from evenrank.streams import Tallies, stream
+if _TYPE_CHECKING:
+    from evenrank import integrations
+    from evenrank.ranking import cluster
+    from evenrank.ranks.streams import Tallies, stream
+    from evenrank.stats.sampled import Estimate, estimate
 
 __version__ = "0.1.0"
 
@@ -117,20 +115,24 @@ __all__ = [
     "z",
 ]
 
-# rooms that most programs never enter; imported when first asked for
-LATER = {
-    "Estimate": "sampled",
-    "Tallies": "streams",
-    "cluster": "cluster",
-    "estimate": "sampled",
-    "integrations": "integrations",
-    "stream": "streams",
+# loaded when first used: most programs need none of them
+_LATER = {
+    "Estimate": "evenrank.stats.sampled",
+    "Tallies": "evenrank.ranks.streams",
+    "cluster": "evenrank.ranking.cluster",
+    "estimate": "evenrank.stats.sampled",
+    "integrations": "evenrank.integrations",
+    "stream": "evenrank.ranks.streams",
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Enter a room when something in it is first asked for."""
-    if name not in LATER:
+def __getattr__(name: str) -> _Any:
+    """Import what is loaded when first used."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = import_module(f"{__name__}.{LATER[name]}")
-    return room if name == LATER[name] else getattr(room, name)
+    module = _import_module(_LATER[name])
+    return module if _LATER[name].endswith(f".{name}") and name != "stream" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

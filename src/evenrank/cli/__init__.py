@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 import evenrank
-from evenrank.cli import (  # noqa: F401  # they add their commands to app
+from evenrank.cli import (  # noqa: F401  # the commands register themselves
     _chance,
     _compare,
     _data,
@@ -24,8 +24,8 @@ from evenrank.cli import (  # noqa: F401  # they add their commands to app
     _rank,
 )
 from evenrank.cli._shell import app, in_shell
-from evenrank.engine._run import launched
 from evenrank.errors import EvenrankError
+from evenrank.ranking.engine.run import launched
 
 # as they are mostly used, and not as the modules are called
 ORDER = ["rank", "import", "metrics", "estimate", "compare", "report"]
@@ -82,7 +82,7 @@ def _fail(message: str) -> None:
     if launched() is None or find_spec("torch") is None:
         _say(message)
     else:
-        from evenrank.engine._distributed import tell_once
+        from evenrank.ranking.engine.mesh import tell_once
 
         tell_once(message, _say)
     sys.exit(2)

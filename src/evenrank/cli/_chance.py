@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from evenrank._internal.columns import said_of
+from evenrank._internal.table import Table
 from evenrank.cli._shell import (
     KNOWN,
     AsCsv,
@@ -29,16 +31,14 @@ from evenrank.cli._shell import (
     print_table,
     show,
 )
-from evenrank.columns import said_of
 from evenrank.errors import InputError
-from evenrank.grammar import null
-from evenrank.law import Method as Law
-from evenrank.law import read_sizes
+from evenrank.metrics.chance import Method as Law
+from evenrank.metrics.chance import read_sizes
+from evenrank.metrics.grammar import null
+from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, baseline, published
-from evenrank.ranks import numbers, read_table
+from evenrank.ranks.files import numbers, read_table
 from evenrank.report import explorer
-from evenrank.table import Table
-from evenrank.tally import Histogram
 
 
 @app.command("null")

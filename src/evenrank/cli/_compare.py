@@ -29,13 +29,13 @@ from evenrank.cli._shell import (
     refuse,
     show,
 )
-from evenrank.compare import Correction, Test, across, compare
-from evenrank.data import load
-from evenrank.data.strata import STRATA
 from evenrank.errors import InputError
-from evenrank.ranks import Ranks
+from evenrank.graphs import load
+from evenrank.graphs.strata import STRATA
+from evenrank.ranks.ranks import Ranks
 from evenrank.report import Report
 from evenrank.report.document import check_ending
+from evenrank.stats import Correction, Test, across, compare
 
 On = Annotated[
     str | None,

@@ -22,11 +22,11 @@ from evenrank.cli._shell import (
     echo_json,
     show_rows,
 )
-from evenrank.data import Unseen, atlas, load, registry, where
-from evenrank.data.graph import SPLITS
 from evenrank.errors import InputError
-from evenrank.grammar import null
-from evenrank.tally import Histogram
+from evenrank.graphs import Unseen, atlas, load, registry, where
+from evenrank.graphs.graph import SPLITS
+from evenrank.metrics.grammar import null
+from evenrank.metrics.tally import Histogram
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at graphs.")
 app.add_typer(data_app, name="data")
@@ -73,7 +73,7 @@ def data_fetch(
     as_json: AsJson = False,
 ) -> None:
     """Download benchmarks ahead, checked, and say where they are."""
-    from evenrank.data._fetch import fetch
+    from evenrank.graphs.download import fetch
 
     places: dict[str, str] = {}
     for entry in [registry.find(name) for name in names]:  # a slip should show before a download

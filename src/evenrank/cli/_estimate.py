@@ -24,9 +24,9 @@ from evenrank.cli._shell import (
     chosen_form,
     show,
 )
-from evenrank.grammar import parse
-from evenrank.ranks import Ranks
-from evenrank.sampled import Estimator, Vary, estimate
+from evenrank.metrics.grammar import parse
+from evenrank.ranks.ranks import Ranks
+from evenrank.stats.sampled import Estimator, Vary, estimate
 
 
 @app.command("estimate")

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evenrank import cluster
-from evenrank.adjusted import Adjusted, Expression
+from evenrank._internal.table import Shown, Table
 from evenrank.cli._shell import (
     AsCsv,
     AsJson,
@@ -36,17 +35,19 @@ from evenrank.cli._shell import (
     refuse,
     show,
 )
-from evenrank.compare import Method, intervals, seeds
-from evenrank.data import load
-from evenrank.data.strata import AVERAGES, STRATA, averages, one_count, strata
 from evenrank.errors import InputError
-from evenrank.evaluation import Evaluation, evaluate, shared
-from evenrank.grammar import ALIASES, HITS_NAMES, NAMES, parse
-from evenrank.metric import Ties
-from evenrank.ranks import Ranks, tie_rule
-from evenrank.streams import Tallies, is_several, side_by_side, stream
-from evenrank.table import Shown, Table
-from evenrank.tally import Tally
+from evenrank.graphs import load
+from evenrank.graphs.strata import STRATA, strata
+from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.grammar import ALIASES, HITS_NAMES, NAMES, parse
+from evenrank.metrics.tally import Tally
+from evenrank.metrics.ties import Ties
+from evenrank.ranking import cluster
+from evenrank.ranks.evaluation import Evaluation, evaluate, shared
+from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
+from evenrank.stats import Method, intervals, seeds
+from evenrank.stats.averages import AVERAGES, averages, one_count
 
 
 @app.command("metrics")

@@ -35,15 +35,15 @@ from evenrank.cli._shell import (
     show,
     splits,
 )
-from evenrank.data import Graph, load
 from evenrank.errors import InputError
-from evenrank.grammar import parse
+from evenrank.graphs import Graph, load
 from evenrank.integrations import dumps, ogb, topk, trec
-from evenrank.integrations._checkpoint import reason, torch_file
-from evenrank.integrations._listed import Order
+from evenrank.integrations.listed import Order
 from evenrank.integrations.trec import Targets
-from evenrank.ranks import Ranks
-from evenrank.task import Task
+from evenrank.metrics.grammar import parse
+from evenrank.models.readers.checkpoint import reason, torch_file
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Task
 
 Format = Literal["ampligraph", "anyburl", "libkge", "lists", "ogb", "pykeen", "trec", "wikikg90m"]
 FILES: dict[Format, str] = {

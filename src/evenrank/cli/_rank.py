@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from evenrank import cluster, models
+from evenrank import models
+from evenrank._internal.table import figure
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._shell import (
     ENDINGS,
@@ -32,19 +33,18 @@ from evenrank.cli._shell import (
     show,
     splits,
 )
-from evenrank.data import Unseen, load
-from evenrank.data.ask import Candidates
-from evenrank.engine import rank
-from evenrank.engine._run import launched
 from evenrank.errors import InputError
-from evenrank.evaluation import evaluate
-from evenrank.grammar import parse
-from evenrank.integrations import READERS
-from evenrank.integrations import load as read_model
-from evenrank.protocols import Name, preset
-from evenrank.ranks import Ranks
-from evenrank.table import figure
-from evenrank.task import Outside, Task
+from evenrank.graphs import Unseen, load
+from evenrank.graphs.make_task import Candidates
+from evenrank.metrics.grammar import parse
+from evenrank.models import load as read_model
+from evenrank.models.readers import READERS
+from evenrank.ranking import cluster, rank
+from evenrank.ranking.engine.run import launched
+from evenrank.ranks.evaluation import evaluate
+from evenrank.ranks.presets import Name, preset
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Outside, Task
 
 Sides = Literal["both", "tail", "head", "relation", "pair"]
 
@@ -293,13 +293,12 @@ def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
 
 def _ranked() -> Iterator[Ranks]:
     """Rank the bundled models, and read the bundled ranks of larger graphs."""
-    folder = files("evenrank").joinpath("data")
+    folder = files("evenrank.cli").joinpath("demo")
     tasks = {name: load(name).task("test") for name in ("nations", "kinships", "umls")}
     for name, task in tasks.items():
         for kind in ("transe", "rotate", "complex", "tucker"):
-            with as_file(folder / "models" / f"{name}-{kind}.safetensors") as path:
-                yield rank(models.load(path), task, progress=False)
-    for file in sorted(folder.joinpath("demo").iterdir(), key=lambda file: file.name):
+            yield rank(models.load(f"{name}/{kind}"), task, progress=False)
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
         if file.name.endswith(".parquet"):
             with as_file(file) as path:
                 yield Ranks.load(path)

@@ -13,10 +13,10 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from evenrank.data import Unseen, atlas
+from evenrank._internal.table import Shown, Table, as_csv, figure
 from evenrank.errors import InputError
-from evenrank.metric import Ties
-from evenrank.table import Shown, Table, as_csv, figure
+from evenrank.graphs import Unseen, atlas
+from evenrank.metrics.ties import Ties
 
 app = typer.Typer(
     add_completion=False,

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenrank.data.ask import HOLES
-from evenrank.data.graph import PARTS, Graph
 from evenrank.errors import InputError
-from evenrank.integrations._listed import LENIENT, Batch, Listed
-from evenrank.task import HOLE, Lists, Part, offsets
+from evenrank.graphs.graph import PARTS, Graph
+from evenrank.graphs.make_task import HOLES
+from evenrank.integrations.listed import LENIENT, Batch, Listed
+from evenrank.ranks.task import HOLE, Lists, Part, offsets
 
 MOST = 2**18  # answers held before they are counted
 NOT_ASKED = "lists for what is not asked"

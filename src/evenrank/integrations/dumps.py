@@ -22,13 +22,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenrank.data._read import dictionary
-from evenrank.data.graph import PARTS
+from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
+from evenrank.graphs.graph import PARTS
+from evenrank.graphs.layouts import dictionary
 from evenrank.integrations._lines import lines
-from evenrank.ranks import Ranks
-from evenrank.sums import Ints
-from evenrank.task import Task, in_place
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Task, in_place
 
 Keys: TypeAlias = Mapping[str, NDArray[Any]]
 SIDES = ("tail", "head")  # in the order of a task that asks both

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from evenrank.adjusted import Expression
-from evenrank.engine import rank
-from evenrank.engine.scorer import Factoring, Scorer
+from evenrank._internal.optional import need
 from evenrank.errors import InputError
-from evenrank.extras import need
-from evenrank.grammar import parse
-from evenrank.ranks import Ranks
-from evenrank.task import Task
+from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.grammar import parse
+from evenrank.ranking import rank
+from evenrank.ranking.scorer import Factoring, Scorer
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Task
 
 need("lightning")  # before it is imported: says what to install
 

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenrank.engine._arrays import array, host
+from evenrank._internal.arrays import Ints, array, host
 from evenrank.errors import InputError
-from evenrank.grammar import parse
-from evenrank.metric import MRR
-from evenrank.ranks import Ranks
-from evenrank.sums import Ints
+from evenrank.metrics.grammar import parse
+from evenrank.metrics.metric import MRR
+from evenrank.ranks.ranks import Ranks
 
 POSITIVE, NEGATIVE = "y_pred_pos", "y_pred_neg"
 AT = (1, 3, 10)  # of the lists beside mrr_list

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenrank.adjusted import Expression
 from evenrank.errors import InputError
-from evenrank.grammar import parse
-from evenrank.metric import Ties, check_ties
-from evenrank.ranks import Ranks
+from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.grammar import parse
+from evenrank.metrics.ties import Ties, check_ties
+from evenrank.ranks.ranks import Ranks
 
 __all__ = ["RankingScorer", "ranks", "scorer"]
 

@@ -5,7 +5,7 @@
     jsonl(path, graph)        a JSON object per line, as a script around a language model writes them
     wikikg90m(predictions)    what the evaluators of OGB-LSC take
 
-How they are counted, and what they leave open, is told in `evenrank.integrations._listed`. Known answers
+How they are counted, and what they leave open, is told in `evenrank.integrations.listed`. Known answers
 that a list holds are left out, as the task says.
 """
 
@@ -22,17 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenrank import columns
-from evenrank.data import registry
-from evenrank.data.graph import PARTS, Graph
-from evenrank.engine._arrays import host
+from evenrank._internal import columns
+from evenrank._internal.arrays import Ints, host
 from evenrank.errors import InputError
+from evenrank.graphs import registry
+from evenrank.graphs.graph import PARTS, Graph
 from evenrank.integrations._blocks import MOST, Block, Gather, Vocabulary
 from evenrank.integrations._lines import lines
-from evenrank.integrations._listed import LENIENT, Batch, Listed, Order, check_order
-from evenrank.ranks import Ranks
-from evenrank.sums import Ints
-from evenrank.task import HOLE, Lists, Part, Task, offsets
+from evenrank.integrations.listed import LENIENT, Batch, Listed, Order, check_order
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import HOLE, Lists, Part, Task, offsets
 
 TAILS = "h,r->t"
 PLACES = 1001  # the candidates of each query of WikiKG90M, version 1

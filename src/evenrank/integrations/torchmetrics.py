@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank import columns
-from evenrank.adjusted import Expression
+from evenrank._internal import columns
+from evenrank._internal.arrays import Ints
+from evenrank._internal.optional import need
 from evenrank.errors import InputError
-from evenrank.evaluation import evaluate
-from evenrank.extras import need
-from evenrank.grammar import parse
-from evenrank.metric import Ties, check_ties
-from evenrank.ranks import Ranks
-from evenrank.sums import Ints
-from evenrank.tally import Histogram, Tally
+from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.grammar import parse
+from evenrank.metrics.tally import Histogram, Tally
+from evenrank.metrics.ties import Ties, check_ties
+from evenrank.ranks.evaluation import evaluate
+from evenrank.ranks.ranks import Ranks
 
 need("torchmetrics")  # before it is imported: says what to install
 

@@ -3,7 +3,7 @@
 A line of a run is `query Q0 document rank score tag`, and one of the judgements is `query 0 document
 relevance`. As in trec_eval, documents are ordered by score, whatever the column `rank` says; but equal
 scores tie, where trec_eval orders them by name. A run that lists the best thousand says nothing of the
-rest (see `evenrank.integrations._listed`); trec_eval takes what is not listed for what never comes.
+rest (see `evenrank.integrations.listed`); trec_eval takes what is not listed for what never comes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 
+from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
 from evenrank.integrations._lines import lines
-from evenrank.integrations._listed import Batch, Listed, Order, check_order
-from evenrank.ranks import Ranks
-from evenrank.sums import Ints
-from evenrank.task import Lists, Task, offsets
+from evenrank.integrations.listed import Batch, Listed, Order, check_order
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Lists, Task, offsets
 
 Targets = Literal["every", "first"]
 RUN = "query Q0 document rank score tag"

@@ -17,7 +17,8 @@ r'_0, r_1, r'_1, ... (PyKEEN).
 array([[-1., -0., -1.]])
 """
 
-from evenrank.models._files import load, save
+from evenrank.models._files import save
+from evenrank.models._load import bundled, load
 from evenrank.models._model import Inverse, Model
 from evenrank.models._named import CP, NAMED, RESCAL, ComplEx, DistMult, RotatE, SimplE, TransE, TuckER
 
@@ -33,6 +34,7 @@ __all__ = [
     "SimplE",
     "TransE",
     "TuckER",
+    "bundled",
     "load",
     "save",
 ]

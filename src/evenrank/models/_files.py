@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank.engine._arrays import host
+from evenrank._internal.arrays import host
+from evenrank._internal.files import replacing
 from evenrank.errors import InputError
-from evenrank.files import replacing
 from evenrank.models._model import BESIDE, Model, present
 from evenrank.models._named import NAMED
 
 if TYPE_CHECKING:
-    from evenrank.data.graph import Graph
+    from evenrank.graphs.graph import Graph
 
 METADATA = "evenrank"
 KINDS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # safetensors' names of NumPy's types
@@ -59,7 +59,7 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
         file.write_bytes(serialise(arrays, metadata={METADATA: json.dumps(header)}))
 
 
-def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Model:
+def read(path: str | os.PathLike[str], *, mapped: bool = False) -> Model:
     """Read a model that `save` wrote.
 
     `mapped` leaves the arrays in the file, read-only: rows are read when they are used, and processes

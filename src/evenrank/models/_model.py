@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenrank.engine import _numpy
-from evenrank.engine._arrays import memory, place, to, wide
-from evenrank.engine._bounds import Form
-from evenrank.engine.scorer import Candidates, Factored
+from evenrank._internal.arrays import Floats, Ints, memory, place, to, wide
 from evenrank.errors import InputError
-from evenrank.sums import Floats, Ints
-from evenrank.task import HOLE
+from evenrank.ranking.engine import numpy_kernels
+from evenrank.ranking.engine.bounds import Form
+from evenrank.ranking.scorer import Candidates, Factored
+from evenrank.ranks.task import HOLE
 
 Inverse = Literal["stacked", "interleaved"]
 Array: TypeAlias = Any  # NumPy's, or torch's where the model is on a device
@@ -180,7 +179,7 @@ class Model(ABC):
                 )
 
     def score(self, queries: Ints, candidates: Candidates) -> Floats:
-        """Score queries against candidates in float64, whatever the hole is (see `evenrank.task`)."""
+        """Score queries against candidates in float64, whatever the hole is (see `evenrank.ranks.task`)."""
         if self.device != "cpu":
             return self.on(None).score(queries, candidates)
         hole = np.flatnonzero(queries[0] == HOLE).tolist()
@@ -223,7 +222,7 @@ class Model(ABC):
             for at in range(0, len(rows), step):
                 some = rows[at : at + step]
                 vectors = self._tail(some[:, 0], self._rows(some[:, 1], inverse=False))
-                result[at : at + step] = _numpy.score(self.form, vectors, wide(table[some[:, 2]]))
+                result[at : at + step] = numpy_kernels.score(self.form, vectors, wide(table[some[:, 2]]))
         return result
 
 

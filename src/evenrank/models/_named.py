@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from evenrank.engine._arrays import array, host, join, to, wide
-from evenrank.engine._bounds import Form
-from evenrank.engine._product import Slices, by_group
-from evenrank.engine._vectors import combined
+from evenrank._internal.arrays import Ints, array, host, join, to, wide
 from evenrank.errors import InputError
 from evenrank.models._model import Array, Inverse, Model
-from evenrank.sums import Ints
+from evenrank.ranking.engine.bounds import Form
+from evenrank.ranking.engine.exact_product import Slices, by_group
+from evenrank.ranking.engine.vectors import combined
 
 
 def _hold(model: Model, **dimensions: int) -> None:
@@ -72,7 +71,7 @@ class TransE(Model):
 
     With p = 2 scores are minus the square of the distance, which orders the same. `gamma` is what the
     library that trained the model adds to minus the distance: no part of scores here, it counts where
-    they are compared as by DGL-KE (`evenrank.protocols`).
+    they are compared as by DGL-KE (`evenrank.ranks.presets`).
     """
 
     entity: Any

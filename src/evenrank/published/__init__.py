@@ -18,19 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenrank.adjusted import Adjusted, Affine, Expression
-from evenrank.data import Graph, Unseen
-from evenrank.data.atlas import Filter, Side
 from evenrank.errors import InputError, NoLawError
-from evenrank.evaluation import Evaluation, bare, default_expressions
-from evenrank.grammar import parse
-from evenrank.law import Null, SizesLike, read_sizes
-from evenrank.metric import TIES, Metric, Statistic
+from evenrank.graphs import Graph, Unseen
+from evenrank.graphs.atlas import Filter, Side
+from evenrank.metrics.adjusted import Adjusted, Affine, Expression
+from evenrank.metrics.chance import Null, SizesLike, read_sizes
+from evenrank.metrics.grammar import parse
+from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.tally import Tally
+from evenrank.metrics.ties import TIES
 from evenrank.published._footing import Board, Footing
 from evenrank.published._read import lines as read_lines
 from evenrank.published._results import Published
 from evenrank.published._value import Given, adjustable, decide_percent
-from evenrank.tally import Tally
+from evenrank.ranks.evaluation import Evaluation, bare, default_expressions
 
 __all__ = ["Board", "Footing", "Given", "Published", "adjust", "adjustable", "baseline", "published"]
 

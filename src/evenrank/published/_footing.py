@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenrank.adjusted import Adjusted, Affine
-from evenrank.data import Graph, Unseen
-from evenrank.data.atlas import Filter, Side, atlas, facts
+from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
-from evenrank.evaluation import FORMS
-from evenrank.law import Null
-from evenrank.metric import Metric, Statistic
+from evenrank.graphs import Graph, Unseen
+from evenrank.graphs.atlas import Filter, Side, atlas, facts
+from evenrank.metrics.adjusted import Adjusted, Affine
+from evenrank.metrics.chance import Null
+from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.tally import Histogram, Tally
 from evenrank.published._value import SLACK, Given
-from evenrank.sums import Ints
-from evenrank.tally import Histogram, Tally
+from evenrank.ranks.evaluation import FORMS
 
 SIDES = {"both": "tail, head", "tail": "tail", "head": "head"}
 

@@ -16,9 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evenrank.adjusted import Expression
-from evenrank.data import Graph
 from evenrank.errors import EvenrankError, InputError, UnknownMetricError
+from evenrank.graphs import Graph
+from evenrank.metrics.adjusted import Expression
 from evenrank.published._footing import Board
 from evenrank.published._value import Given, adjustable
 
@@ -126,7 +126,7 @@ def _filled(reader: Any, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _read(source: str | os.PathLike[str]) -> str:
-    folder = files("evenrank") / "data" / "published"
+    folder = files("evenrank.published") / "data"
     path = Path(source).expanduser()
     bundled = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if ".csv" in file.name)
     file = folder / f"{source}.csv" if source in bundled and not path.exists() else path

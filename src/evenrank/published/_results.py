@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, NamedTuple, Self
 
-from evenrank.adjusted import Adjusted
+from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
-from evenrank.evaluation import arrow, cell
-from evenrank.metric import Metric, Statistic
+from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published._footing import Board, Footing
 from evenrank.published._read import Line, said
 from evenrank.published._value import Given
-from evenrank.table import Shown, Table, figure
+from evenrank.ranks.evaluation import arrow, cell
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
-from evenrank.adjusted import Adjusted, Expression
 from evenrank.errors import InputError, NoLawError, UnknownMetricError
-from evenrank.evaluation import bare
-from evenrank.grammar import parse
-from evenrank.metric import Metric, Statistic
+from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.grammar import parse
+from evenrank.metrics.metric import Metric, Statistic
+from evenrank.ranks.evaluation import bare
 
 SLACK = 1e-9  # what rounding may leave
 

@@ -15,11 +15,11 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from evenrank.adjusted import Adjusted
+from evenrank._internal.files import replacing
 from evenrank.errors import InputError
-from evenrank.evaluation import arrow
-from evenrank.files import replacing
-from evenrank.grammar import parse
+from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.grammar import parse
+from evenrank.ranks.evaluation import arrow
 
 if TYPE_CHECKING:
     from altair import ConcatChart, HConcatChart

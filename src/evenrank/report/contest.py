@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from evenrank import columns
-from evenrank.compare import On, joined, target_keys
-from evenrank.data import Graph
-from evenrank.data.strata import STRATA, strata
+from evenrank._internal import columns
+from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
-from evenrank.ranks import TRIPLE, Ranks
-from evenrank.sums import Ints
-from evenrank.tally import Histogram, Tally
+from evenrank.graphs import Graph
+from evenrank.graphs.strata import STRATA, strata
+from evenrank.metrics.tally import Histogram, Tally
+from evenrank.ranks.ranks import TRIPLE, Ranks
+from evenrank.stats import On, joined, target_keys
 
 ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "protocol")
 UNNAMED = "unnamed data"

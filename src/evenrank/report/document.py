@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from evenrank.adjusted import Adjusted, Expression
-from evenrank.compare import On, signed
-from evenrank.data import Graph
+from evenrank._internal.files import replacing
+from evenrank._internal.table import Shown, Table
 from evenrank.errors import InputError
-from evenrank.evaluation import Evaluation, arrow, cell, facts
-from evenrank.files import replacing
-from evenrank.metric import Ties
-from evenrank.ranks import Ranks
+from evenrank.graphs import Graph
+from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.ties import Ties
+from evenrank.ranks.evaluation import Evaluation, arrow, cell, facts
+from evenrank.ranks.ranks import Ranks
 from evenrank.report import charts, page
 from evenrank.report.contest import Source, gather, read, told
 from evenrank.report.findings import LEVEL, Findings, Group, best
 from evenrank.report.pieces import between
 from evenrank.report.words import probability, summary, title
-from evenrank.table import Shown, Table
+from evenrank.stats import On, signed
 
 Given = Ranks | str | os.PathLike[str]
 FORMS = {
@@ -58,7 +58,7 @@ def report(
     `ranks` are files, `Ranks`, or reports to be taken up again. Their protocols name data set (`data`)
     and model (`model`); a file without them is named by its file name. The first plain metric leads.
     `graphs` that were ranked tell what kind each target is (`evenrank.strata`), to break results down.
-    `level` is that of intervals and tests, `on` what tells targets apart, as in `evenrank.compare`, and
+    `level` is that of intervals and tests, `on` what tells targets apart, as in `evenrank.stats`, and
     `candidates` serves files that lack them.
     `keep=False` leaves the ranks out of the page, which then cannot be read back.
     """

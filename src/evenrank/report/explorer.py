@@ -3,7 +3,7 @@
 Every expectation, deviation and limit on the page is worked out here, by the same exact laws as
 everywhere in evenrank, and put into the page as JSON: floats in their shortest exact form, so that the
 page's arithmetic starts from the same bits. The page itself draws straight lines through them (ratio,
-index, z) and writes numbers as `evenrank.table.figure` does. Data sets, splits, sides and protocols
+index, z) and writes numbers as `evenrank._internal.table.figure` does. Data sets, splits, sides and protocols
 with the same candidate counts share one entry.
 """
 
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import evenrank
-from evenrank.data import Unseen, registry
-from evenrank.data.atlas import Filter, Side, facts, names
+from evenrank._internal.files import replacing
 from evenrank.errors import InputError, NoLawError
-from evenrank.files import replacing
-from evenrank.grammar import null
-from evenrank.law import Null
-from evenrank.metric import Metric, Statistic
+from evenrank.graphs import Unseen, registry
+from evenrank.graphs.atlas import Filter, Side, facts, names
+from evenrank.metrics.chance import Null
+from evenrank.metrics.grammar import null
+from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published import Board, Footing, Given, adjustable, published
 
 HITS = (1, 3, 5, 10, 20, 50, 100)

@@ -15,21 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenrank import columns
-from evenrank.adjusted import Adjusted, Affine, Expression
-from evenrank.compare import Comparison, Interval, Intervals, compare, intervals
-from evenrank.compare._intervals import check_level
-from evenrank.compare._sample import ROUNDING, Error, Sample, Terms
-from evenrank.data.strata import AVERAGES
+from evenrank._internal import columns
+from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import DegenerateError, InputError, NoLawError
-from evenrank.evaluation import Evaluation, bare, evaluate
-from evenrank.grammar import parse
-from evenrank.law import Null
-from evenrank.metric import Metric, Statistic, Ties
-from evenrank.ranks import tie_rule
+from evenrank.metrics.adjusted import Adjusted, Affine, Expression
+from evenrank.metrics.chance import Null
+from evenrank.metrics.grammar import parse
+from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.tally import Tally
+from evenrank.metrics.ties import Ties
+from evenrank.ranks.evaluation import Evaluation, bare, evaluate
+from evenrank.ranks.ranks import tie_rule
 from evenrank.report.contest import Contest
-from evenrank.sums import Floats, Ints
-from evenrank.tally import Tally
+from evenrank.stats import Comparison, Interval, Intervals, compare, intervals
+from evenrank.stats._intervals import check_level
+from evenrank.stats._sample import ROUNDING, Error, Sample, Terms
+from evenrank.stats.averages import AVERAGES
 
 METRICS = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)", "z(mrr)")
 LEVEL = 0.95
@@ -275,7 +276,7 @@ class Findings:
     def _spreads(self, contest: Contest, groups: Sequence[tuple[str, Ints]]) -> list[Spread]:
         """Give the standard errors of the leading metric in all groups at once; NaN without any.
 
-        This is the delta method of `evenrank.compare`; a thousand relations, asked one by one, would
+        This is the delta method of `evenrank.stats`; a thousand relations, asked one by one, would
         take longer than all the rest of a report.
         """
         of = np.empty(len(contest), dtype=np.int64)

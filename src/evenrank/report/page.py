@@ -10,24 +10,15 @@ from math import isnan, nan
 from typing import TYPE_CHECKING
 
 import evenrank
-from evenrank.compare import Pair, plural, signed
-from evenrank.compare._join import spans
-from evenrank.evaluation import bare, cell, facts
-from evenrank.evaluation import title as heading
+from evenrank._internal.table import figure
+from evenrank.ranks.evaluation import bare, cell, facts
+from evenrank.ranks.evaluation import title as heading
 from evenrank.report.contest import Contest, pack
 from evenrank.report.findings import best
-from evenrank.report.pieces import (
-    Cell,
-    Column,
-    between,
-    colours,
-    drawing,
-    embedded,
-    listed,
-    table,
-)
+from evenrank.report.pieces import Cell, Column, between, colours, drawing, embedded, listed, table
 from evenrank.report.words import join, probability
-from evenrank.table import figure
+from evenrank.stats import Pair, plural, signed
+from evenrank.stats._join import spans
 
 if TYPE_CHECKING:
     from evenrank.report.document import Report

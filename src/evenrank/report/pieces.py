@@ -13,9 +13,9 @@ from html import escape
 from math import isnan, nan
 from typing import Any
 
-from evenrank.compare import Interval
+from evenrank._internal.table import defined, figure
 from evenrank.report.charts import COLOURS, Chart, svg
-from evenrank.table import defined, figure
+from evenrank.stats import Interval
 
 UNBROKEN = re.compile(r"\bp [<=≤≥] ")  # a probability is not parted from its number
 MANY_ROWS = 24  # more than these scroll

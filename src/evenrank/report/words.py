@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isnan
 
-from evenrank.compare import Comparison, Pair
+from evenrank._internal.table import figure
 from evenrank.report.contest import Contest
 from evenrank.report.findings import Findings, best
-from evenrank.table import figure
+from evenrank.stats import Comparison, Pair
 
 FAR = 0.1  # of the way from chance to perfect; below it nobody is far from chance
 MANY_TIES = 0.01

@@ -13,14 +13,14 @@ from pykeen.evaluation import RankBasedEvaluator, RankBasedMetricResults, evalua
 from pykeen.evaluation.rank_based_evaluator import _iter_ranks
 from torch import is_tensor
 
-from evenrank.engine import rank
-from evenrank.engine._run import memory_limit, thread_count
+from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
 from evenrank.integrations.pykeen._metrics import Metrics
-from evenrank.integrations.pykeen._scorer import BlackBox, scorer
-from evenrank.ranks import Ranks
-from evenrank.sums import Ints
-from evenrank.task import HOLE, Task
+from evenrank.models.readers.pykeen._scorer import BlackBox, scorer
+from evenrank.ranking import rank
+from evenrank.ranking.engine.run import memory_limit, thread_count
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import HOLE, Task
 
 COLUMN = {"head": 0, "tail": 2}
 EVALUATE = signature(RankBasedEvaluator.evaluate)

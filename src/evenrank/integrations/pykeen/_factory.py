@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenrank.data.graph import SPLITS, Graph, Unseen
+from evenrank._internal.optional import need
 from evenrank.errors import InputError
-from evenrank.extras import need
+from evenrank.graphs.graph import SPLITS, Graph, Unseen
 
 NAMES = dict(zip(SPLITS, ("training", "validation", "testing"), strict=True))
 

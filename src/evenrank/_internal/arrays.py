@@ -1,0 +1,103 @@
+"""Arrays of NumPy and torch alike: what models and tables are made of, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank.errors import InputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Function = Callable[[Floats], Floats]
+
+
+def array(name: str, values: Any) -> Any:
+    """Give an array of floats: NumPy as it is, torch tensors without a copy, the rest converted.
+
+    Tensors on the CPU become NumPy arrays; those on other devices stay there.
+    """
+    if hasattr(values, "detach"):  # a torch tensor, without importing torch
+        return _tensor(dense(name, values))
+    try:
+        result = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be rows of one length", got="ragged rows") from None
+    if result.dtype.kind in "iub":
+        return result.astype(np.float64)
+    if result.dtype.kind == "c":
+        # real parts, then imaginary parts
+        result = np.concatenate([result.real, result.imag], axis=-1)
+    if result.dtype.kind != "f":
+        raise InputError(f"{name} must be numbers", got=f"type {result.dtype}")
+    # foreign byte orders and lengths become native ones
+    kinds = {2: np.float16, 4: np.float32}
+    return result.astype(kinds.get(result.dtype.itemsize, np.float64), copy=False)
+
+
+def dense(name: str, values: Any) -> Any:
+    """Give a tensor of torch for its numbers alone, in a type that NumPy has."""
+    layout, where = (str(getattr(values, part, None)) for part in ("layout", "device"))
+    if "sparse" in layout or where == "meta":
+        raise InputError(
+            f"{name} must be a tensor with all of its numbers",
+            got=f"{layout} on {where}",
+            do="make it dense, .to_dense(), on a device that holds numbers",
+        )
+    # float32 holds every value of bfloat16
+    return values.detach().float() if str(values.dtype) == "torch.bfloat16" else values.detach()
+
+
+def _tensor(values: Any) -> Any:
+    on_host = str(getattr(values, "device", "cpu")) == "cpu"
+    if on_host:
+        return array("tensor", values.cpu().numpy())
+    if values.is_complex():
+        return join(values.real, values.imag)
+    return values if values.is_floating_point() else values.double()
+
+
+def join(first: Any, second: Any) -> Any:
+    """Put the columns of two arrays side by side."""
+    if hasattr(first, "detach"):
+        import torch
+
+        return torch.cat([first, second], dim=-1)
+    return np.concatenate([first, second], axis=-1)
+
+
+def wide(rows: Any) -> Any:
+    """Give rows in float64."""
+    return rows.double() if hasattr(rows, "detach") else rows.astype(np.float64, copy=False)
+
+
+def to(device: Any, values: Any) -> Any:
+    """Put an array on a device of torch; None means NumPy."""
+    if device is None:
+        return host(values)
+    import torch
+
+    if not hasattr(values, "detach"):
+        # memory-mapped files are read-only, which torch warns about
+        values = torch.from_numpy(values if values.flags.writeable else values.copy())
+    return values.to(device)
+
+
+def place(values: Any) -> str:
+    """Say where an array is."""
+    return str(values.device) if hasattr(values, "detach") else "cpu"
+
+
+def memory(values: Any) -> tuple[Any, ...]:
+    """Say which memory an array is, and as what."""
+    if hasattr(values, "detach"):
+        return values.data_ptr(), values.shape, values.stride(), values.dtype
+    return values.ctypes.data, values.shape, values.strides, values.dtype
+
+
+def host(values: Any) -> Any:
+    """Give a NumPy array, copied from the device it is on."""
+    return values.cpu().numpy() if hasattr(values, "detach") else values

@@ -1,0 +1,114 @@
+"""Graphs: read from the files people have, bundled, or downloaded by the name of a benchmark."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from evenrank.errors import InputError
+from evenrank.graphs import registry
+from evenrank.graphs.graph import Finding, Graph, Unseen
+from evenrank.graphs.layouts import read
+from evenrank.graphs.registry import Entry
+
+__all__ = ["Finding", "Graph", "Place", "Unseen", "load", "where"]
+
+Place: TypeAlias = Literal["bundled", "EVENRANK_DATA", "cache", "download", "numbers only"]
+
+
+def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | None = None) -> Graph:
+    """Load a graph from a folder in any usual layout, from one Parquet file, or a benchmark by name.
+
+    What the layouts are stands in `evenrank.graphs.layouts`; the files tell which one it is. Names are
+    numbered in sorted order, those of train first, unless the files number them. For `unseen`, see
+    `Graph.of`.
+
+    A benchmark (`evenrank data list`) is looked for in the package, in the folder that EVENRANK_DATA
+    names, and in the cache; what is nowhere is downloaded into the cache, and checked.
+
+    >>> load("nations")
+    nations
+      entities      14
+      relations     55
+      train      1,592
+      valid        199
+      test         201
+      hash       50109268b93315c3
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError("not a path", got=type(path).__name__, do="Graph.of takes arrays")
+    folder = Path(os.path.expanduser(path))  # these two take any text; Path's own raise at some
+    if path and os.path.exists(folder):  # Path("") is the folder one is in
+        return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen)
+    entry = registry.lookup(path) if isinstance(path, str) else None
+    if entry is None:
+        allowed = "a folder, a Parquet file, or a benchmark such as fb15k237 or nations"
+        near = registry.near(str(path))
+        raise InputError("no such folder or graph", got=repr(str(path)), allowed=allowed, do=near)
+    name = name or entry.name
+    bundled = _bundled(entry)
+    if bundled.is_file():
+        with as_file(bundled) as file:
+            return _load(file, name, unseen)
+    own = _own(entry)
+    if own is not None:
+        return _load(own, name, unseen, entry)
+    from evenrank.graphs.download import fetch
+
+    return _load(fetch(entry), name, unseen)
+
+
+def where(entry: Entry) -> Place:
+    """Say where `load` would find a benchmark now.
+
+    A folder the user names comes before the cache, which evenrank fills by itself.
+
+    >>> where(registry.find("nations")), where(registry.find("WikiKG90Mv2"))
+    ('bundled', 'numbers only')
+    """
+    from evenrank.graphs.download import cached
+
+    if _bundled(entry).is_file():
+        return "bundled"
+    if _own(entry) is not None:
+        return "EVENRANK_DATA"
+    if cached(entry):
+        return "cache"
+    return "download" if entry.mirrors else "numbers only"
+
+
+def _load(path: Path, name: str, unseen: Unseen, entry: Entry | None = None) -> Graph:
+    """Read a graph; where it is said to be a benchmark, see whether it is that one."""
+    splits, entities, relations = read(path)
+    make = partial(Graph.of, splits, entities=entities, relations=relations, name=name)
+    if entry is None:
+        return make(unseen=unseen)
+    graph = make(unseen="keep")
+    registry.check(entry, graph, path)
+    return graph if unseen == "keep" else make(unseen=unseen)
+
+
+def _bundled(entry: Entry) -> Traversable:
+    return files(__name__) / "bundled" / f"{entry.name}.parquet"
+
+
+def _own(entry: Entry) -> Path | None:
+    """Find the folder of a benchmark under EVENRANK_DATA, whichever of its names it has."""
+    given = os.environ.get("EVENRANK_DATA")
+    if not given:
+        return None
+    root = Path(given).expanduser()
+    if not root.is_dir():
+        raise InputError("EVENRANK_DATA must name a folder", got=repr(given))
+    keys = set(map(registry.key, entry.names))
+    folders = sorted(path for path in root.iterdir() if path.is_dir())
+    found = [path for path in folders if registry.key(path.name) in keys]
+    found += [root / alias for alias in entry.aliases if "/" in alias and (root / alias).is_dir()]
+    if len(found) > 1:
+        got = " and ".join(path.relative_to(root).as_posix() for path in found)
+        raise InputError(f"{root}: several folders for {entry.title}", got=got, do="keep one of them")
+    return found[0] if found else None

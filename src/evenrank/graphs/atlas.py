@@ -1,0 +1,332 @@
+"""The atlas: how many candidates each target of a benchmark has, counted once and kept.
+
+A candidate count includes the ranked answer itself. A query with `k` known answers among `E` entities
+leaves each of its targets `E - k + 1` candidates: the target, and every entity that is not known. Chance
+sees nothing else of a data set, so a histogram of these counts gives the exact law of any metric.
+
+The file that comes with the package, and the user's own beside it, hold a row per distinct count:
+
+| column              |                                                                              |
+|---------------------|------------------------------------------------------------------------------|
+| data                | name of the data set                                                         |
+| unseen              | keep, or drop what train never shows                                         |
+| entities, relations | how many there are under that rule                                           |
+| split, side         | whose triples are ranked, and which end of them is asked for: head or tail   |
+| candidates, count   | so many candidates, for so many targets; known answers of all splits are out |
+
+What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
+are the sum of the two; the triples of a split are the sum of the counts of a side.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from evenrank._internal.arrays import Ints
+from evenrank._internal.files import replacing
+from evenrank.errors import InputError
+from evenrank.graphs import registry
+from evenrank.graphs.graph import Graph, Unseen
+from evenrank.metrics.tally import Histogram
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Side = Literal["head", "tail", "both"]
+Filter: TypeAlias = Literal["all"] | None
+ENDS = {"head": (2, 0), "tail": (0, 2)}  # of a triple: which one is given, which one is asked for
+COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
+TEXTS = ("data", "unseen", "split", "side")
+FILE = "atlas.parquet"
+FOLDER = "EVENRANK_ATLAS"
+
+
+class Facts(NamedTuple):
+    """How large a data set is: its entities, its relations, and the triples of each split."""
+
+    data: str
+    entities: int
+    relations: int
+    triples: dict[str, int]
+
+
+def atlas(
+    data: str | Graph,
+    split: str = "test",
+    side: Side = "both",
+    *,
+    filter: Filter = "all",  # noqa: A002  # the field's word
+    unseen: Unseen = "keep",
+) -> Histogram:
+    """Give the candidate counts of a data set's targets: all that its chance levels depend on.
+
+    `data` is a name the atlas knows (`evenrank atlas list`), or a graph, which is counted on the spot.
+    `filter`: "all" leaves the answers of all splits out; None ranks raw. `unseen`: "drop" leaves out
+    what train never shows, as PyKEEN does.
+
+    >>> import evenrank as er
+    >>> er.atlas("WN18RR")
+    Histogram(candidates, weight: 107 distinct of 6,268)
+    >>> er.null("mrr", er.atlas("WN18RR")).mean()
+    0.000273...
+    """
+    import polars as pl
+
+    if side not in get_args(Side):
+        raise InputError("unknown side", got=repr(side), allowed=", ".join(get_args(Side)))
+    if filter not in ("all", None):
+        raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
+    rows = _rows(data, unseen)
+    sides = list(ENDS) if side == "both" else [side]
+    asked = rows.filter(pl.col("split") == str(split), pl.col("side").is_in(sides))
+    if not len(asked):
+        raise InputError(
+            f"{data.name if isinstance(data, Graph) else data} has no triples in such a split",
+            got=repr(split),
+            allowed=", ".join(rows["split"].unique(maintain_order=True)),
+        )
+    sizes = asked["entities" if filter is None else "candidates"].to_numpy()
+    return Histogram.of(asked["count"].to_numpy(), candidates=sizes, weight=np.ones(len(sizes)))
+
+
+def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
+    """Tell how large a data set is.
+
+    >>> facts("wn18rr", unseen="drop")
+    Facts(data='wn18rr', entities=40559, relations=11,
+          triples={'train': 86835, 'valid': 2824, 'test': 2924})
+    """
+    import polars as pl
+
+    rows = _rows(data, unseen)
+    triples = rows.filter(pl.col("side") == "tail").group_by("split", maintain_order=True)
+    counts = dict(triples.agg(pl.col("count").sum()).iter_rows())
+    return Facts(rows["data"][0], rows["entities"][0], rows["relations"][0], counts)
+
+
+def names() -> list[str]:
+    """List the data sets of the atlas: those that come with it, then the user's own."""
+    return [*_names(_shipped()), *_names(_own())]
+
+
+def _names(rows: pl.DataFrame) -> list[str]:
+    return rows["data"].unique(maintain_order=True).to_list()
+
+
+def _rows(data: str | Graph, unseen: Unseen) -> pl.DataFrame:
+    """Give the rows of one data set, under one rule for the unseen."""
+    import polars as pl
+
+    if unseen not in get_args(Unseen):
+        allowed = ", ".join(get_args(Unseen))
+        raise InputError("unknown rule for the unseen", got=repr(unseen), allowed=allowed)
+    if isinstance(data, Graph):
+        return _count(_drop(data) if unseen == "drop" else data, data.name)
+    if not isinstance(data, str):
+        raise InputError("not a data set", got=type(data).__name__, allowed="a name, or a Graph")
+    for table in (_shipped, _own):  # the user's file is read only where the other does not do
+        rows = table()
+        name = _find(data, rows)
+        if name is not None:
+            return rows.filter(pl.col("data") == name, pl.col("unseen") == unseen)
+    raise _unknown(data)
+
+
+def _unknown(name: str) -> InputError:
+    """Say what to do about a name that the atlas lacks."""
+    entry = registry.lookup(name)
+    if entry is not None:
+        do = f"evenrank atlas build FOLDER --name {entry.name} adds them"
+        return InputError("the atlas has no candidate counts of that data set", got=entry.title, do=do)
+    known = {registry.key(name): name for name in names()}
+    close = [known[key] for key in get_close_matches(registry.key(name), known, 3, 0.5)]
+    do = f"did you mean {' or '.join(close)}?" if close else "see `evenrank atlas list`"
+    if name and os.path.isdir(name):
+        do = f"evenrank atlas build {name} adds a graph of your own"
+    return InputError("the atlas has no such data set", got=repr(name), do=do)
+
+
+def _find(name: str, rows: pl.DataFrame) -> str | None:
+    """Find the data set a name means, in any usual spelling."""
+    return next((known for known in _names(rows) if _key(known) == _key(name)), None)
+
+
+def _key(name: str) -> str:
+    entry = registry.lookup(name)
+    return registry.key(entry.name if entry else name)
+
+
+# Counting -----------------------------------------------------------------------------------------
+
+
+def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
+    """Count the candidates of every target of a graph, with what train never shows and without.
+
+    >>> graph = Graph.of([[0, 0, 1], [0, 0, 2]], test=[[1, 0, 2]])
+    >>> rows = build(graph, "toy").filter(unseen="keep", split="train")
+    >>> rows.select("side", "candidates", "count").rows()
+    [('head', 2, 1), ('head', 3, 1), ('tail', 2, 2)]
+    """
+    import polars as pl
+
+    if graph.unseen == "drop":
+        raise InputError(
+            "an atlas counts both with the unseen and without",
+            got="a graph that dropped them",
+            do="load it with unseen='keep'",
+        )
+    called = graph.name if name is None else name
+    entry = registry.lookup(called)
+    rules = (graph, _drop(graph))
+    return pl.concat([_count(one, entry.name if entry else called) for one in rules])
+
+
+def _drop(graph: Graph) -> Graph:
+    return Graph.of(
+        graph.splits,
+        entities=graph.entities,
+        relations=graph.relations,
+        name=graph.name,
+        unseen="drop",
+    )
+
+
+def _count(graph: Graph, name: str) -> pl.DataFrame:
+    """Count the candidates of every target of a graph as it is."""
+    import polars as pl
+
+    def rows(side: str, split: str, candidates: Ints) -> pl.DataFrame:
+        sizes = Histogram.of(candidates=candidates)
+        values: dict[str, Any] = {
+            "data": name,
+            "unseen": graph.unseen,
+            "entities": len(graph.entities),
+            "relations": len(graph.relations),
+            "split": split,
+            "side": side,
+            "candidates": sizes["candidates"],
+            "count": sizes.counts,
+        }
+        return pl.DataFrame(values, schema=_schema())
+
+    return pl.concat(
+        [
+            rows(side, split, candidates)
+            for side in ENDS
+            for split, candidates in _candidates(graph, side).items()
+        ]
+    )
+
+
+def _candidates(graph: Graph, side: str) -> dict[str, Ints]:
+    """Count the candidates of each triple on a side, by split."""
+    given, asked = ENDS[side]
+    entities, triples = len(graph.entities), np.concatenate(list(graph.splits.values()))
+    # numbered, so that the next product cannot overflow
+    _, query = np.unique(triples[:, 1] * entities + triples[:, given], return_inverse=True)
+    answers = np.sort(query * entities + triples[:, asked])  # np.unique hashes: 140 ms, not 15
+    # a triple may stand in the files twice and is still one known answer
+    known = np.bincount(answers[np.diff(answers, prepend=-1) > 0] // entities)
+    ends = np.cumsum([len(part) for part in graph.splits.values()])
+    return dict(zip(graph.splits, np.split(entities - known[query] + 1, ends[:-1]), strict=True))
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def write(tables: Sequence[pl.DataFrame], path: Path) -> None:
+    """Write a file of the atlas, data sets in the order of their names, whole or not at all."""
+    import polars as pl
+
+    keys: dict[str, str] = {}
+    for name in (name for rows in tables for name in _names(rows)):
+        if not _key(name):
+            raise InputError("a data set needs a name", got=repr(name), allowed="letters and digits")
+        if _key(name) in keys:
+            raise InputError("two data sets of the same name", got=f"{keys[_key(name)]}, {name}")
+        keys[_key(name)] = name
+    rows = pl.concat(tables).sort("data", maintain_order=True)
+    with replacing(path) as file:
+        rows.write_parquet(file, compression="zstd", compression_level=19)
+
+
+def add(tables: Sequence[pl.DataFrame]) -> Path:
+    """Add data sets to the user's own atlas, in place of earlier ones of the same name."""
+    import polars as pl
+
+    from evenrank.graphs.download import alone
+
+    names, path = [name for rows in tables for name in _names(rows)], own_file()
+    for name in names:
+        if _find(name, _shipped()):
+            what = "the atlas comes with a data set of that name"
+            raise InputError(what, got=repr(name), do="choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(path.parent):  # between reading and writing, nobody else may add
+            kept = _own()
+            for name in names:
+                kept = kept.filter(pl.col("data") != (_find(name, kept) or name))
+            write([kept, *tables], path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {path.parent}", got=error.strerror, do=f"set {FOLDER} to another folder"
+        ) from None
+    return path
+
+
+def own_file() -> Path:
+    """Name the file of the user's own data sets: in EVENRANK_ATLAS, else the user's data folder."""
+    folder = os.environ.get(FOLDER)
+    if folder:
+        return Path(folder).expanduser() / FILE
+    from platformdirs import user_data_path
+
+    return user_data_path("evenrank", appauthor=False) / FILE
+
+
+@cache
+def _shipped() -> pl.DataFrame:
+    with as_file(files("evenrank.graphs") / FILE) as path:
+        return _read(path)
+
+
+def _own() -> pl.DataFrame:
+    import polars as pl
+
+    path = own_file()
+    return _read(path) if path.exists() else pl.DataFrame(schema=_schema())
+
+
+def _read(path: Path) -> pl.DataFrame:
+    """Read a file of the atlas; refuse one that is damaged."""
+    import polars as pl
+
+    try:
+        rows = pl.read_parquet(path)
+        if dict(rows.schema) != _schema():
+            raise ValueError(f"columns {', '.join(rows.columns)}")
+        sound = pl.col("candidates").is_between(1, pl.col("entities")) & (pl.col("count") > 0)
+        if not rows.select(sound.fill_null(False).all()).item():
+            raise ValueError("counts that cannot be")
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(
+            f"{path} is not an atlas",
+            got=str(error).splitlines()[0],
+            do="delete it, and build its data sets again",
+        ) from None
+    return rows
+
+
+def _schema() -> dict[str, type[pl.DataType]]:
+    import polars as pl
+
+    return {name: pl.String if name in TEXTS else pl.Int64 for name in COLUMNS}

@@ -1,0 +1,266 @@
+"""Checked downloads: a file is in the cache whole and as published, or not at all.
+
+pooch looks whether a file is there and hashes to what it should, lends a temporary file beside it, and
+moves that in place once its hash is right. What pooch lacks is added here: a download that broke off is
+taken up where it ended (its bytes wait in a `.part` file, which nothing else reads), the next mirror is
+asked where one fails, archives are unpacked before the hash is taken, and processes wait for each other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+from evenrank.errors import InputError
+from evenrank.graphs.registry import Entry
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+Report: TypeAlias = Callable[[str, int, int], None]  # a file, its bytes so far, its bytes in all
+
+TRIES = 4  # of one mirror, as long as each brings more bytes
+SECONDS = 30  # without an answer, or without a further byte
+BLOCK = 2**13  # bytes that are lost at most where a connection breaks
+NO_FURTHER_BYTES = 416  # what a server says who is asked to go on after the end
+DAMAGED = (gzip.BadGzipFile, EOFError, KeyError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
+
+
+def folder(entry: Entry) -> Path:
+    """Give the place of a benchmark in the cache: EVENRANK_CACHE, else where the system keeps such."""
+    import pooch
+
+    return Path(os.environ.get("EVENRANK_CACHE") or pooch.os_cache("evenrank")).expanduser() / entry.name
+
+
+def cached(entry: Entry) -> bool:
+    """Say whether every file of a benchmark is in the cache, as published."""
+    place = folder(entry)
+    return bool(entry.files) and all(
+        (place / file).is_file() and _digest(place / file) == digest
+        for file, digest in entry.files.items()
+    )
+
+
+def fetch(entry: Entry, *, progress: bool = True) -> Path:
+    """Give the folder with a benchmark's files; download those that are missing or damaged."""
+    place = folder(entry)
+    if cached(entry):  # nothing is written, so a folder that cannot be written will do
+        return place
+    if not entry.mirrors:
+        raise InputError(
+            f"{entry.title}: its numbers are known, its files are not",
+            do=f"get them from {entry.source}, then {_ways(entry)}",
+        )
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with alone(place) as mark, _quiet(place), _bar(progress) as report:
+            for file in entry.files:
+                _fetch(entry, file, mark, report)
+            for part in place.glob(f".*{mark}.part"):  # kept till here: an archive serves several files
+                part.unlink()
+    except OSError as error:
+        raise InputError(
+            f"cannot write to the cache folder {place}",
+            got=error.strerror or str(error),
+            do=f"set EVENRANK_CACHE to a folder that can be written, or {_ways(entry)}",
+        ) from None
+    return place
+
+
+def _fetch(entry: Entry, file: str, mark: str, report: Report) -> None:
+    """Ask the mirrors for a file, one after the other."""
+    import pooch
+    import requests
+
+    place, digest = folder(entry), entry.files[file]
+    wrong, failed = "", []
+    for url in entry.urls(file):
+        download = _Download(file, digest, place, mark, report)
+        try:
+            pooch.retrieve(url, f"sha256:{digest}", file, place, downloader=download)
+            return
+        except _WrongContentError as error:
+            wrong = wrong or f"{error} from {url}"
+        except requests.RequestException as error:
+            status = getattr(error.response, "status_code", None)
+            what = f"HTTP {status}" if status else type(error).__name__
+            failed.append(f"{what} from {urlsplit(url).netloc}")
+    if wrong:
+        raise InputError(
+            f"{entry.title}: the downloaded {file} is not the published one, and was discarded",
+            got=wrong,
+            allowed=f"sha256 {digest}",
+            do=_ways(entry),
+        )
+    raise InputError(f"{entry.title}: cannot download {file}", got=", ".join(failed), do=_ways(entry))
+
+
+class _WrongContentError(Exception):
+    """A download that does not hash to what it should, or is no archive that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    """One file of one mirror, as pooch asks for it: to be written into a temporary file of pooch's."""
+
+    file: str
+    digest: str
+    place: Path
+    mark: str
+    report: Report
+
+    def __call__(self, url: str, output: str, pooch: object) -> None:
+        location, _, member = url.partition("#")
+        part = self.place / f".{sha256(location.encode()).hexdigest()[:16]}{self.mark}.part"
+        resumed = part.exists()
+        self._complete(location, part)
+        try:
+            with _unpacked(part, location, member) as source, open(output, "wb") as target:
+                shutil.copyfileobj(source, target)
+            got = f"sha256 {_digest(Path(output))}"
+        except DAMAGED as error:
+            got = f"a damaged archive ({(str(error) or type(error).__name__).splitlines()[0]})"
+        if got == f"sha256 {self.digest}":
+            shutil.copymode(part, output)  # pooch's temporary files are for their owner only
+            return
+        part.unlink()
+        if not resumed:
+            raise _WrongContentError(got)
+        self(url, output, pooch)  # what was there may be at fault: once more, from the start
+
+    def _complete(self, location: str, part: Path) -> None:
+        """Get all bytes, taking up what broke off as long as that brings more."""
+        import requests
+
+        for left in reversed(range(TRIES)):
+            before = _size(part)
+            try:
+                self._continue(location, part)
+                return
+            except requests.RequestException as error:
+                if not left or error.response is not None or _size(part) <= before:
+                    raise
+
+    def _continue(self, location: str, part: Path) -> None:
+        """Get the bytes that are missing; all of them from a server that knows no ranges."""
+        import requests
+
+        have = _size(part)
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        with requests.get(location, headers=headers, stream=True, timeout=SECONDS) as answer:
+            if have and answer.status_code == NO_FURTHER_BYTES:
+                return
+            answer.raise_for_status()
+            further = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            have = have if further else 0
+            length = answer.headers.get("Content-Length", "")
+            total = have + (int(length) if length.isdigit() else 0)  # for the bar alone
+            with part.open("ab" if further else "wb", buffering=0) as target:
+                for block in answer.iter_content(BLOCK):
+                    target.write(block)
+                    have += len(block)
+                    self.report(self.file, have, total)
+
+
+@contextmanager
+def _unpacked(part: Path, location: str, member: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    """Open what was downloaded: a member of an archive, a gzipped file, or the file itself."""
+    if member and zipfile.is_zipfile(part):
+        with zipfile.ZipFile(part) as archive, archive.open(member) as inside:
+            yield inside
+    elif member:
+        with tarfile.open(part) as tar:
+            names = {name.removeprefix("./"): name for name in tar.getnames()}
+            content = tar.extractfile(names[member])
+            if content is None:
+                raise KeyError(f"{member} is no file")
+            yield content
+    else:
+        with open(part, "rb") as plain:
+            yield gzip.GzipFile(fileobj=plain) if location.endswith(".gz") else plain
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _digest(file: Path) -> str:
+    import pooch
+
+    return str(pooch.file_hash(file))
+
+
+@contextmanager
+def alone(place: Path) -> Iterator[str]:
+    """Wait for other processes that write to the same folder; give a mark for the names of parts."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: no waiting; each process keeps parts of its own
+        yield f".{os.getpid()}"
+        return
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield ""
+
+
+@contextmanager
+def _quiet(place: Path) -> Iterator[None]:
+    """Keep pooch from announcing these files on stderr; a bar or an error is enough."""
+    import pooch
+
+    def others(record: LogRecord) -> bool:
+        return str(place) not in record.getMessage()
+
+    logger = pooch.get_logger()
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
+
+
+@contextmanager
+def _bar(show: bool) -> Iterator[Report]:
+    """Show how far each file is, on a terminal."""
+    if not (show and sys.stderr.isatty()):
+        yield lambda *_: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    amounts = progress.BarColumn(), progress.DownloadColumn(), progress.TransferSpeedColumn()
+    columns = progress.TextColumn("{task.description}"), *amounts
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, progress.TaskID] = {}
+
+        def report(file: str, have: int, total: int) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file)
+            bar.update(tasks[file], completed=have, total=total)
+
+        yield report
+
+
+def _ways(entry: Entry) -> str:
+    """Name the ways to go on without a download."""
+    ways = [
+        f"load files of your own by their folder, er.load('path/to/{entry.name}')",
+        f"set EVENRANK_DATA to a folder with such a folder {entry.name} in it",
+    ]
+    if entry.mirrors:
+        url = entry.mirrors[0].format(file=f"{{{','.join(entry.files)}}}")
+        ways.append(f"download {url} on another machine into {folder(entry)}")
+    return ", or ".join(ways)

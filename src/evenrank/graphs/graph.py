@@ -1,0 +1,369 @@
+"""Graph: triples of ids in splits, and the names the ids stand for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+from itertools import combinations, compress
+from textwrap import fill
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank._internal.arrays import Ints
+from evenrank._internal.columns import LARGEST
+from evenrank.errors import InputError
+from evenrank.graphs.make_task import Candidates, Given, Sides, ask, types
+from evenrank.ranks import presets as protocols
+from evenrank.ranks.task import Outside, Task
+
+Names: TypeAlias = Sequence[str] | range
+Mask: TypeAlias = NDArray[np.bool_]
+Unseen = Literal["keep", "drop"]
+Finding: TypeAlias = tuple[Literal["ok", "note", "warning"], str]
+
+SPLITS = ("train", "valid", "test")
+PARTS = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Graph:
+    """A knowledge graph: a row (head, relation, tail) of ids per triple, in splits.
+
+    `entities` and `relations` are names in id order, or a range where there are only ids. The arrays
+    are read-only, and a triple that stands in the files twice stands here twice. Make one with
+    `Graph.of`, which checks what it is given.
+
+    >>> Graph.of([[0, 0, 1], [1, 0, 2], [2, 0, 0]], test=[[0, 0, 2], [0, 0, 3]], name="toy")
+    toy
+      entities   4
+      relations  1
+      train      3
+      test       2
+      hash       799b2f11f23e1a4e
+      note       test: 1 of 2 triples have an entity or relation that train never shows (1 entities,
+                 0 relations); unseen='drop' leaves them out
+    """
+
+    name: str
+    entities: Names
+    relations: Names
+    splits: dict[str, Ints]
+    unseen: Unseen = "keep"
+    dropped: tuple[str, ...] = ()  # what `unseen="drop"` left out, in words
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only: a hash once told must stay true."""
+        for triples in self.splits.values():
+            triples.flags.writeable = False
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Pickle through the constructor, since arrays come back writeable."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+    @classmethod
+    def of(
+        cls,
+        train: ArrayLike | Mapping[str, ArrayLike],
+        valid: ArrayLike | None = None,
+        test: ArrayLike | None = None,
+        *,
+        entities: int | range | Iterable[str] | None = None,
+        relations: int | range | Iterable[str] | None = None,
+        name: str = "graph",
+        unseen: Unseen = "keep",
+    ) -> Self:
+        """Take arrays of ids, a row (head, relation, tail) per triple, or a mapping of splits to them.
+
+        `entities` and `relations` are names in id order, or how many there are; without them the
+        largest id tells. `unseen="drop"` is PyKEEN's protocol: what train never shows leaves the
+        vocabulary, the triples with it leave the other splits, and the rest is numbered anew in the
+        same order. Where there were only ids, the old ones then become the names.
+
+        >>> graph = Graph.of({"train": [[0, 0, 2]], "test": [[0, 0, 1]]}, unseen="drop")
+        >>> graph.entities, graph.splits["train"].tolist(), len(graph.splits["test"])
+        (('0', '2'), [[0, 0, 1]], 0)
+        """
+        if unseen not in ("keep", "drop"):
+            raise InputError("unknown rule for the unseen", got=repr(unseen), allowed="keep, drop")
+        given = dict(train) if isinstance(train, Mapping) else {"train": train}
+        given |= {split: v for split, v in (("valid", valid), ("test", test)) if v is not None}
+        if "train" not in given:
+            raise InputError("a graph needs a train split", got=", ".join(given) or "no split at all")
+        order = [*(split for split in SPLITS if split in given), *(s for s in given if s not in SPLITS)]
+        arrays = {split: _array(split, given[split]) for split in order}
+        if not len(arrays["train"]):
+            raise InputError("train has no triples", do="give at least one")
+        named, kinds = _names("entities", entities), _names("relations", relations)
+        splits = {s: ids(array, named, kinds, where=f"{s} row ") for s, array in arrays.items()}
+        rows = np.concatenate(list(splits.values()))
+        graph = cls(
+            name,
+            named or range(int(rows[:, ::2].max()) + 1),
+            kinds or range(int(rows[:, 1].max()) + 1),
+            splits,
+        )
+        return graph if unseen == "keep" else graph._drop()
+
+    def _drop(self) -> Self:
+        """Leave out what train never shows."""
+        seen = self._shown("train")
+        entity, relation = (np.cumsum(mask) - 1 for mask in seen)
+        lost = {split: (rows, text) for split, rows, text in self._unseen()}
+        kept = {s: t[~lost[s][0]] if s in lost else t for s, t in self.splits.items()}
+        notes = [f"{text}; left out, as unseen='drop' asks" for _, text in lost.values()]
+        gone = [int((~mask).sum()) for mask in seen]
+        if any(gone):
+            notes.append(f"{gone[0]:,} entities and {gone[1]:,} relations that train lacks were removed")
+        return type(self)(
+            self.name,
+            _compress(self.entities, seen[0]),
+            _compress(self.relations, seen[1]),
+            {split: _numbered(triples, entity, relation) for split, triples in kept.items()},
+            "drop",
+            tuple(notes),
+        )
+
+    def _shown(self, *splits: str) -> tuple[Mask, Mask]:
+        """Mark the entities and the relations that some splits show."""
+        entities = np.zeros(len(self.entities), dtype=bool)
+        relations = np.zeros(len(self.relations), dtype=bool)
+        for split in splits:
+            entities[self.splits[split][:, ::2]] = True
+            relations[self.splits[split][:, 1]] = True
+        return entities, relations
+
+    def _unseen(self) -> Iterator[tuple[str, Mask, str]]:
+        """Give each split that shows what train does not, which of its triples do, and that in words."""
+        entities, relations = self._shown("train")
+        for split, triples in self.splits.items():
+            rows = ~(entities[triples[:, ::2]].all(axis=1) & relations[triples[:, 1]])
+            if rows.any():
+                new = self._shown(split)
+                counts = (
+                    f"{(new[0] & ~entities).sum():,} entities, {(new[1] & ~relations).sum():,} relations"
+                )
+                what = f"have an entity or relation that train never shows ({counts})"
+                yield split, rows, self._share(split, rows.sum(), what)
+
+    # What it asks --------------------------------------------------------------------------------
+
+    def task(
+        self,
+        split: str = "test",
+        *,
+        sides: Sides = "both",
+        filter: Sequence[str] | Literal["all"] | None = "all",  # noqa: A002  # the field's word
+        candidates: Candidates = "all",
+        seed: int = 0,
+        outside: Outside = "refuse",
+        protocol: protocols.Name | None = None,
+    ) -> Task:
+        """Ask a model for what a split holds: by default the tails, then the heads, filtered.
+
+        `sides`: both, tail `(h, r, ?)`, head `(?, r, t)`, relation `(h, ?, t)`, pair `(?, r, ?)`, or
+        several.
+        `filter`: the splits whose answers are left out (all of them); None ranks raw.
+        `candidates`: "all"; "typed", the heads and tails that train shows with the relation; a
+        `type_constrain.txt`; a number, to be sampled per query with a `seed`; or, per side, lists for
+        each relation (a mapping) or each triple (rows). A target that is not among them is refused,
+        or joins them for itself alone (`outside="add"`).
+        `protocol`: ask, compare scores and rank ties as another library does (`evenrank.ranks.presets`).
+
+        >>> from evenrank.graphs import load
+        >>> load("nations").task("test")
+        Task(402 targets of 288 distinct queries among 2 to 14 candidates)
+        >>> load("nations").task("test", sides="relation", filter=None)
+        Task(201 targets of 116 distinct queries among 55 candidates)
+        """
+        return ask(self, split, sides, filter, candidates, seed, outside, protocol)
+
+    def types(self, *splits: str) -> Given:
+        """Give the heads and tails that some splits (train) show with each relation, as candidates."""
+        return types(self, splits or ("train",))
+
+    # What it is, and what to know about it ------------------------------------------------------
+
+    @cached_property
+    def hash(self) -> str:
+        """Hash of the content: the same for every file format, order of rows and numbering."""
+        entity, entities = _canonical(self.entities)
+        relation, relations = _canonical(self.relations)
+        digest = sha256(json.dumps([entities, relations]).encode())
+        for split, triples in sorted(self.splits.items()):
+            rows = _numbered(triples, entity, relation)
+            digest.update(json.dumps([split, len(rows)]).encode())
+            digest.update(rows[np.lexsort(rows.T[::-1])].astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def vocabulary(self) -> str:
+        """Hash of the names in id order: graphs with the same one number their rows alike."""
+        names = [len(n) if isinstance(n, range) else list(n) for n in (self.entities, self.relations)]
+        return sha256(json.dumps(names).encode()).hexdigest()[:16]
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a user must know: the findings that are not simply in order."""
+        return tuple(text for severity, text in self.findings() if severity != "ok")
+
+    def findings(self) -> list[Finding]:
+        """Check the graph: what is there, what stands twice, what leaks, what train never shows.
+
+        >>> Graph.of([[0, 0, 1], [0, 0, 1]], test=[[0, 0, 1]]).findings()[3:5]
+        [('note', 'train: 1 of 2 triples repeat an earlier one'),
+         ('warning', 'test: 1 of 1 triples are also in train')]
+        """
+        found: list[Finding] = [
+            ("ok", f"{len(self.entities):,} entities, {len(self.relations):,} relations"),
+            *(("ok", f"{split}: {len(triples):,} triples") for split, triples in self.splits.items()),
+        ]
+
+        def judge(severity: Literal["note", "warning"], texts: Iterable[str], fine: str) -> None:
+            found.extend([(severity, text) for text in texts if text] or [("ok", fine)])
+
+        keys = self._keys()
+        repeats = (
+            self._share(s, (k[1:] == k[:-1]).sum(), "repeat an earlier one") for s, k in keys.items()
+        )
+        judge("note", repeats, "no triple stands twice in one split")
+        shared = (
+            self._share(b, _common(keys[a], keys[b]), f"are also in {a}")
+            for a, b in combinations(keys, 2)
+        )
+        judge("warning", shared, "no triple stands in two splits")
+        unseen = (f"{text}; unseen='drop' leaves them out" for _, _, text in self._unseen())
+        judge("note", [*self.dropped, *unseen], "train shows every entity and relation of the others")
+        unused = [int((~shown).sum()) for shown in self._shown(*self.splits)]
+        judge(
+            "note",
+            [f"{unused[0]:,} entities and {unused[1]:,} relations stand in no triple"] * any(unused),
+            "every entity and relation stands in a triple",
+        )
+        loops = sum(int((triples[:, 0] == triples[:, 2]).sum()) for triples in self.splits.values())
+        found.append(("ok", f"{loops:,} triples lead back to their head"))
+        if _misnumbered(self.entities):
+            note = "entities are named 0, 1, 2, ... but have other ids (as text, 10 sorts before 2)"
+            found.append(("note", f"{note}; to keep ids, store whole numbers as .npy or Parquet"))
+        return found
+
+    def _share(self, split: str, n: int | np.integer[Any], what: str) -> str:
+        """Say how many triples of a split do something; nothing, where none does."""
+        return f"{split}: {n:,} of {len(self.splits[split]):,} triples {what}" if n else ""
+
+    def _keys(self) -> dict[str, Ints]:
+        """Number the triples so that equal ones have equal numbers; give those of each split, sorted."""
+        h, r, t = np.concatenate(list(self.splits.values())).T
+        entities, relations = len(self.entities), len(self.relations)
+        keys = h * relations + r  # there are at most 10^9 of each, so this cannot overflow
+        if entities**2 * relations > np.iinfo(np.int64).max:
+            keys = np.unique(keys, return_inverse=True)[1]  # but the next product could
+        ends = np.cumsum([len(triples) for triples in self.splits.values()])
+        parts = np.split(keys * entities + t, ends[:-1])
+        return {split: np.sort(part) for split, part in zip(self.splits, parts, strict=True)}
+
+    def __repr__(self) -> str:
+        """Say what it is, in a few aligned lines."""
+        counts = {"entities": len(self.entities), "relations": len(self.relations)}
+        counts |= {split: len(triples) for split, triples in self.splits.items()}
+        width = max(map(len, counts))
+        figures = max(len(f"{count:,}") for count in counts.values())
+        lines = [f"  {label:{width}}  {count:>{figures},}" for label, count in counts.items()]
+        lines.append(f"  {'hash':{width}}  {self.hash}")
+        lines += [
+            fill(text, 100, initial_indent=f"  {kind:{width}}  ", subsequent_indent=" " * (width + 4))
+            for kind, text in self.findings()
+            if kind != "ok"
+        ]
+        return "\n".join([self.name, *lines])
+
+
+def ids(
+    triples: NDArray[Any], entities: Names | None, relations: Names | None, where: str, first: int = 0
+) -> Ints:
+    """Give an array of ids of its own; refuse what is none, by the place of its row."""
+    limits = np.array([LARGEST if names is None else len(names) for names in (entities, relations)])
+    limits = limits[[0, 1, 0]]
+    good = (triples >= 0) & (triples < limits) & (triples == np.floor(triples))  # a NaN is never good
+    if not good.all():
+        row, column = np.argwhere(~good)[0]
+        raise InputError(
+            f"{where}{row + first}: not the id of a {PARTS[column]}",
+            got=triples[row, column],
+            allowed=f"whole numbers from 0 to {limits[column] - 1:,}",
+        )
+    return np.array(triples, dtype=np.int64, order="C")
+
+
+def _array(split: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on another device
+        raise InputError(f"{split} is no array of ids", got=str(error).splitlines()[0]) from None
+    if array.shape == (0,):
+        array = np.empty((0, 3), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iuf":
+        raise InputError(
+            f"{split} must be an array of ids, a row per triple",
+            got=f"shape {array.shape} of {array.dtype}",
+            allowed="whole numbers of shape (n, 3): head, relation, tail",
+        )
+    return array
+
+
+def _names(what: str, names: int | range | Iterable[str] | None) -> Names | None:
+    if names is None:
+        return None
+    if isinstance(names, range):
+        names = len(names)
+    if isinstance(names, int | np.integer):
+        if not 1 <= names <= LARGEST:
+            raise InputError(f"impossible number of {what}", got=names, allowed=f"1 to {LARGEST:,}")
+        return range(int(names))
+    given = list(names)
+    if isinstance(names, str) or not given or not all(isinstance(name, str) for name in given):
+        raise InputError(f"{what} must be a number or a list of names", got=repr(names)[:60])
+    name, times = Counter(given).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"names of {what} must differ", got=f"{name!r} {times} times")
+    return tuple(map(str, given))
+
+
+def _compress(names: Names, mask: Mask) -> Names:
+    if isinstance(names, range) and mask[: mask.sum()].all():
+        return range(int(mask.sum()))
+    return tuple(map(str, compress(names, mask.tolist())))
+
+
+def _numbered(triples: Ints, entity: Ints, relation: Ints) -> Ints:
+    """Number triples anew."""
+    h, r, t = triples.T
+    return np.stack([entity[h], relation[r], entity[t]], axis=1)
+
+
+def _canonical(names: Names) -> tuple[Ints, int | list[str]]:
+    """Give the place of each id among the sorted names, and these; ids without names are their own."""
+    if isinstance(names, range):
+        return np.arange(len(names)), len(names)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    places = np.empty(len(names), dtype=np.int64)
+    places[order] = np.arange(len(names))
+    return places, [names[i] for i in order]
+
+
+def _common(keys: Ints, others: Ints) -> int:
+    """Count the others that are among sorted keys (`np.isin` sorts again: 140 ms, not 1)."""
+    places = np.searchsorted(keys, others)
+    return int((keys[np.minimum(places, len(keys) - 1)] == others).sum()) if len(keys) else 0
+
+
+def _misnumbered(names: Names) -> bool:
+    if isinstance(names, range):
+        return False
+    numbers = list(map(str, range(len(names))))
+    return list(names) != numbers and set(names) == set(numbers)

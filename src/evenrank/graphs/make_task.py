@@ -1,0 +1,301 @@
+"""What a graph can ask of a model: heads, tails, relations, pairs; and among which candidates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank._internal.arrays import Ints
+from evenrank._internal.columns import LARGEST
+from evenrank.errors import InputError
+from evenrank.ranks.presets import Preset, preset
+from evenrank.ranks.task import HOLE, Lists, Outside, Task, sample
+
+if TYPE_CHECKING:
+    from evenrank.graphs.graph import Graph
+
+Side = Literal["head", "tail", "relation", "pair"]
+Sides: TypeAlias = Side | Literal["both"] | Sequence[Side]
+# per side: the candidates of each relation (a mapping), or of each triple (rows)
+Given: TypeAlias = Mapping[str, Mapping[int, ArrayLike] | Sequence[ArrayLike] | NDArray[Any]]
+Candidates: TypeAlias = Literal["all", "typed"] | int | Given | str | os.PathLike[str]
+HOLES: dict[str, tuple[int, ...]] = {"tail": (2,), "head": (0,), "relation": (1,), "pair": (0, 2)}
+
+
+def ask(
+    graph: Graph,
+    split: str,
+    sides: Sides,
+    filter: Sequence[str] | Literal["all"] | None,  # noqa: A002  # the field's word for it
+    candidates: Candidates,
+    seed: int,
+    outside: Outside,
+    protocol: str | None = None,
+) -> Task:
+    """Make the task that `Graph.task` describes."""
+    triples = _split(graph, split)
+    if not len(triples):
+        raise InputError(f"split {split} of {graph.name} has no triples to rank", got="none")
+    rules = preset(protocol) if protocol is not None else None
+    if rules is not None:
+        if filter != "all":
+            raise InputError(
+                f"the protocol {rules.name} says what is filtered", got=f"filter {filter!r} as well"
+            )
+        _check_unseen(rules, graph)
+        _check_candidates(rules, candidates)
+        # candidates that come with the data hold no known answers
+        own = rules.known == "given" and isinstance(candidates, Mapping)
+        filter = () if own else rules.filters(split, graph.splits)  # noqa: A001
+        outside = "add" if rules.outside == "add" else outside
+        if rules.once:
+            triples = triples[np.sort(np.unique(triples, axis=0, return_index=True)[1])]
+    if isinstance(filter, bool):
+        raise InputError(
+            "filter names splits", got=filter, allowed="'all', some splits, or None for raw"
+        )
+    filters = tuple(graph.splits) if filter == "all" else tuple(filter or ())
+    if isinstance(filter, str) and filter != "all":
+        filters = tuple(name.strip() for name in filter.split(","))
+    known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
+    seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else ("train",)
+    given, words = _given(graph, candidates, seen)
+    asked = ("tail", "head") if sides == "both" else (sides,) if isinstance(sides, str) else sides
+    if not asked:
+        raise InputError("a task needs at least one side", got="none")
+    repeats = rules is not None and rules.repeats
+    parts = [_side(graph, side, triples, known, given, outside, repeats) for side in asked]
+    facts = {
+        "data": graph.name,
+        "content": graph.hash,
+        "split": split,
+        "sides": ", ".join(asked),
+        "filter": ", ".join(filters) or "none",
+        "candidates": words if given is None or outside == "refuse" else f"{words}, targets added",
+        "unseen": graph.unseen,
+        **({} if protocol is None else {"protocol": protocol}),
+    }
+    task = Task(tuple(part for one in parts for part in one.parts), facts, graph.vocabulary)
+    return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
+
+
+def _split(graph: Graph, name: str) -> Ints:
+    if name not in graph.splits:
+        raise InputError(
+            f"{graph.name} has no such split", got=repr(name), allowed=", ".join(graph.splits)
+        )
+    return graph.splits[name]
+
+
+def _check_unseen(rules: Preset, graph: Graph) -> None:
+    """A library that drops what train never shows cannot be asked about it, nor the other way round."""
+    train = graph.splits["train"]
+    shown = len(np.unique(train[:, ::2])), len(np.unique(train[:, 1]))
+    more = shown != (len(graph.entities), len(graph.relations))
+    does, wrong = {"drop": ("leaves out", more), "keep": ("keeps", bool(graph.dropped))}[rules.unseen]
+    if wrong:
+        raise InputError(
+            f"the protocol {rules.name} {does} what train never shows",
+            got=f"a graph with unseen={graph.unseen!r}",
+            do=f"er.load(..., unseen={rules.unseen!r})",
+        )
+
+
+def _check_candidates(rules: Preset, candidates: Candidates) -> None:
+    """Refuse candidates that a library cannot be asked to rank among."""
+    if rules.known == "given" and isinstance(candidates, str | os.PathLike):
+        raise InputError(
+            f"the protocol {rules.name} ranks among candidates that come with each triple",
+            got=f"candidates {str(candidates)!r}",
+            do="give them, candidates={'tail': ..., 'head': ...}, or a number to sample",
+        )
+    sampled = isinstance(candidates, int | np.integer)
+    if sampled and rules.yardstick is not None and rules.yardstick.keeps_known:
+        raise InputError(
+            f"the protocol {rules.name} keeps known answers, which are not sampled here",
+            got=f"{candidates} candidates",
+            do="rank among all, or give lists",
+        )
+
+
+def _side(
+    graph: Graph,
+    side: str,
+    triples: Ints,
+    known: Ints,
+    given: Given | None,
+    outside: Outside,
+    repeats: bool,
+) -> Task:
+    if side not in HOLES:
+        raise InputError(
+            "unknown side",
+            got=repr(side),
+            allowed="both, tail, head, relation, pair, or a list",
+        )
+    entities, relations = len(graph.entities), len(graph.relations)
+    size = {"relation": relations, "pair": entities**2}.get(side, entities)
+    if size > LARGEST:
+        raise InputError(f"too many candidates on side {side}", got=f"{size:,}", allowed=f"{LARGEST:,}")
+    lists, group = _lists(graph, side, triples, given, outside)
+    answers = _answer(side, triples, entities)
+    if repeats and lists is not None and group is None:
+        # the target comes beside its own list, even where that list holds it
+        values = np.insert(lists.values, lists.first[1:], answers)
+        lists = Lists(lists.first + np.arange(len(lists.first)), values)
+    return Task.of(
+        _query(side, triples),
+        answers,
+        size=size,
+        known=(_query(side, known), _answer(side, known, entities)) if len(known) else None,
+        candidates=lists,
+        group=group,
+        outside=outside,
+        repeats=repeats,
+        side=side,
+        keys={
+            "head": _names(graph.entities)[triples[:, 0]],
+            "relation": _names(graph.relations)[triples[:, 1]],
+            "tail": _names(graph.entities)[triples[:, 2]],
+            "side": np.full(len(triples), side, dtype=object),
+        },
+    )
+
+
+def _query(side: str, triples: Ints) -> Ints:
+    rows = triples.copy()
+    rows[:, HOLES[side]] = HOLE
+    return rows
+
+
+def _answer(side: str, triples: Ints, entities: int) -> Ints:
+    if side == "pair":
+        return np.asarray(triples[:, 0] * entities + triples[:, 2])
+    return triples[:, HOLES[side][0]]
+
+
+def _names(names: Sequence[str] | range) -> NDArray[Any]:
+    return np.arange(len(names)) if isinstance(names, range) else np.array(names, dtype=object)
+
+
+# Candidates ---------------------------------------------------------------------------------------
+
+
+def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[Given | None, str]:
+    """Give lists of candidates, and in words what they are."""
+    if isinstance(candidates, str) and candidates == "all":
+        return None, "all"
+    if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
+        return None, "sampled"  # drawn once the task is there
+    if isinstance(candidates, str) and candidates == "typed":
+        return types(graph, seen), f"typed, as seen in {', '.join(seen)}"
+    if isinstance(candidates, str | os.PathLike):
+        path = Path(candidates)
+        if isinstance(candidates, str) and not path.exists():
+            raise InputError(
+                "unknown candidates",
+                got=repr(candidates),
+                allowed="all, typed, a number to sample, a type_constrain.txt, or lists per side",
+            )
+        if graph.dropped:
+            raise InputError(
+                f"{path} numbers entities as they were before some were dropped",
+                do="load the graph with unseen='keep', or give lists of candidates",
+            )
+        typed = read_types(graph, path)
+        return typed, f"typed, from {path.name} [{_digest(typed)}]"
+    if not isinstance(candidates, Mapping):
+        raise InputError(
+            "candidates must be given per side",
+            got=type(candidates).__name__,
+            allowed="{'tail': ..., 'head': ...}",
+        )
+    return candidates, f"given [{_digest(candidates)}]"
+
+
+def _digest(given: Given) -> str:
+    """Tell lists of candidates apart, in eight characters."""
+    digest = sha256()
+    for side in sorted(given):
+        lists = given[side]
+        items = lists.items() if isinstance(lists, Mapping) else enumerate(lists)
+        digest.update(side.encode())
+        for name, ids in sorted(items, key=lambda item: int(item[0])):
+            digest.update(f"{name}:{np.asarray(ids).tolist()}".encode())
+    return digest.hexdigest()[:8]
+
+
+def _lists(
+    graph: Graph, side: str, triples: Ints, given: Given | None, outside: Outside
+) -> tuple[Lists | None, Ints | None]:
+    if given is None:
+        return None, None
+    if side not in given:
+        raise InputError("no candidates are given for a side", got=side, allowed=", ".join(given))
+    mine = given[side]
+    if not isinstance(mine, Mapping):
+        if len(mine) != len(triples):
+            raise InputError(
+                f"candidates of side {side} must be a list per triple",
+                got=f"{len(mine)} lists for {len(triples)} triples",
+            )
+        return Lists.of(list(mine)), None
+    asked = np.unique(triples[:, 1]).tolist()
+    missing = [relation for relation in asked if relation not in mine]
+    if missing and outside == "refuse":
+        raise InputError(
+            "a query has no candidates",
+            got=f"none given for relation {graph.relations[missing[0]]} on side {side}",
+            do="leave out what train never shows (unseen='drop'), or let targets join: outside='add'",
+        )
+    number = np.zeros(len(graph.relations), dtype=np.int64)
+    number[asked] = np.arange(len(asked))
+    return Lists.of([mine.get(relation, ()) for relation in asked]), number[triples[:, 1]]
+
+
+def types(graph: Graph, splits: Sequence[str]) -> Given:
+    """Give, for each relation, the heads and the tails that some splits show with it."""
+    rows = np.concatenate([_split(graph, split) for split in splits])
+    sides: dict[str, Mapping[int, ArrayLike]] = {}
+    for side, column in (("head", 0), ("tail", 2)):
+        lists = Lists.grouped(rows[:, 1], rows[:, column], len(graph.relations))
+        sides[side] = {int(r): lists[int(r)] for r in np.flatnonzero(lists.lengths)}
+    return sides
+
+
+def read_types(graph: Graph, path: Path) -> Given:
+    """Read OpenKE's `type_constrain.txt`: for each relation a line of heads, then a line of tails.
+
+    Line one counts the relations; the others hold the relation, how many ids follow, and the ids.
+    """
+    sides: dict[str, dict[int, ArrayLike]] = {"head": {}, "tail": {}}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = [np.array(line.split(), dtype=np.int64) for line in lines[1:] if line.strip()]
+        counted = int(lines[0]) * 2 == len(rows)
+    except OSError as error:
+        raise InputError(f"cannot read {path}", got=error.strerror or str(error)) from None
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{path} is not a file of type constraints", got=str(error)) from None
+    for i, row in enumerate(rows):
+        side = "tail" if int(row[0]) in sides["head"] else "head"
+        if len(row) < 2 or len(row) != row[1] + 2 or int(row[0]) in sides["tail"]:
+            raise InputError(
+                f"{path}:{i + 2}: not a line of type constraints",
+                got=f"relation {row[0]}, {len(row) - 2} ids",
+                allowed="relation, number of ids, ids; heads first, then tails",
+            )
+        if not (0 <= row[0] < len(graph.relations)) or (row[2:] >= len(graph.entities)).any():
+            raise InputError(f"{path}:{i + 2}: an id the graph does not have", got=f"relation {row[0]}")
+        sides[side][int(row[0])] = row[2:]
+    if not counted or len(sides["head"]) != len(sides["tail"]):
+        raise InputError(
+            f"{path}: line one does not count the relations", got=f"{len(rows)} lines after it"
+        )
+    return {side: dict(lists) for side, lists in sides.items()}

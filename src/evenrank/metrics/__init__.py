@@ -1,0 +1,1 @@
+"""Metrics of ranks, tallies, and their null distributions."""

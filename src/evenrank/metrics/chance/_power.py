@@ -1,0 +1,356 @@
+"""Exact mean and variance of the power means: additive, product, and every other power.
+
+With `S = sum w X`, `mu = E S` and `s = q/p` the metric is `M = S^s`. Three cases:
+
+additive (s = 1)   E M = mu, Var M = Var S.
+product (p = 0)    M = exp(q S) with X = log f, so E M^k = exp(k q mu + K(-k q)).
+otherwise          the Laplace transform, below.
+
+For any real `s <= 1` (`s` not 0 or 1, where both sides vanish), by analytic continuation of the gamma
+integral,
+
+    E (S/mu)^s - 1 = 1/Gamma(-s) * integral_0^inf u^(-s-1) e^-u expm1(K(u/mu)) du,
+
+because K(u) = O(u^2) at 0. For `s > 1` take m = ceil(s) + 1 and a = m - s in [1, 2]:
+
+    E (S/mu)^s - 1 = 1/Gamma(a) * integral_0^inf u^(a-1) e^-u (e^K B_m - 1) du,
+
+(a whole `s` needs no integral: E S^s is a polynomial in the cumulants of S)
+with `e^(K-u) B_m = E[(S/mu)^m exp(-u S/mu)]`, and B_m - 1 summed from the tilted cumulants without
+ever forming the 1. Only the *difference* to a constant S is integrated, so no digit is lost however
+many tasks there are, and Var M = (E M)^2 expm1(A(2s) - 2 A(s)) with A(s) = log E (S/mu)^s.
+
+The integrals are taken by the trapezoidal rule in `v = log u`. The integrand is analytic for
+|Im v| < pi/2, so the error falls like exp(-2 pi d/h) with d just below pi/2: halving the step squares
+the error, which is also how convergence is judged.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import ceil, exp, expm1, floor, inf, isfinite, lgamma, log, log1p
+
+import numpy as np
+
+from evenrank._internal.arrays import Floats
+from evenrank._internal.quadrature import last_true
+from evenrank.errors import NoLawError
+from evenrank.metrics.chance._count import Trials, log_count
+from evenrank.metrics.chance._moment import Moment, infinite
+from evenrank.metrics.chance._sum import Sizes, SumLaw
+from evenrank.metrics.chance._tails import log_tail
+from evenrank.metrics.metric import RANK, Metric
+
+STEP = 0.4
+AGREE = 1e-7  # the finer of two rules is as exact as the square of their difference
+NEGLIGIBLE = 1e-19
+MOST_HITS = 250  # numbers of hits worth listing one by one
+SMALL = 0.04  # powers nearer to 0 are interpolated
+
+
+def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
+    """Mean and variance of MR, MRR and hits@k from the textbook; None for other metrics.
+
+    `SumLaw` gives the same numbers; these take microseconds.
+    """
+    n = sizes.size.astype(float)
+    if metric.f.k is not None and metric.p == metric.q == 1:
+        k = np.minimum(metric.f.k, n)
+        mean, variance = k / n, (k / n) * ((n - k) / n)
+    elif metric.f == RANK and metric.p == metric.q == 1:
+        mean, variance = (n + 1.0) / 2.0, (n * n - 1.0) / 12.0
+    elif metric.f == RANK and metric.p == metric.q == -1:
+        first, second = _harmonic(n)
+        mean = first / n
+        variance = np.maximum(second / n - mean * mean, 0.0)
+    else:
+        return None
+    mass = sizes.count * sizes.weight
+    return float((mass * mean).sum()), float((mass * sizes.weight * variance).sum())
+
+
+def _harmonic(n: Floats) -> tuple[Floats, Floats]:
+    """Sums of 1/j and 1/j^2 for j up to n: by Euler-Maclaurin from 64 on, added up below."""
+    j = np.arange(1.0, 64.0)
+    small = np.minimum(n, 63.0).astype(int) - 1
+    x = 1.0 / np.maximum(n, 64.0)
+    y = x * x
+    first = np.log(np.maximum(n, 64.0)) + np.euler_gamma
+    first += x / 2 - y / 12 + y**2 / 120 - y**3 / 252 + y**4 / 240
+    second = np.pi**2 / 6 - x + y / 2 - x * y / 6 + x * y**2 / 30 - x * y**3 / 42 + x * y**4 / 30
+    return (
+        np.where(n < 64, np.cumsum(1.0 / j)[small], first),
+        np.where(n < 64, np.cumsum(1.0 / j**2)[small], second),
+    )
+
+
+def additive(law: SumLaw) -> tuple[float, float]:
+    """Mean and variance of S itself."""
+    return law.mean, law.variance
+
+
+def product(law: SumLaw, q: int) -> tuple[float, float]:
+    """Mean and variance of exp(q S)."""
+    once, twice = law.cumulants(np.array([-q, -2.0 * q]))[1]
+    mean = exp(q * law.mean + once)
+    return mean, mean * mean * expm1(twice - 2.0 * once)
+
+
+def power(law: SumLaw, s: float) -> tuple[float, float]:
+    """Mean and variance of S^s."""
+    if law.variance == 0.0:
+        return law.mean**s, 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        excess = _excess(law, s)
+    if not all(isfinite(x) and x > -1.0 for x in excess):
+        raise _too_extreme(s)
+    once, twice = (log1p(x) for x in excess)
+    mean = law.mean**s * exp(once)
+    return mean, mean * mean * expm1(twice - 2.0 * once)
+
+
+def _too_extreme(s: float) -> NoLawError:
+    return NoLawError(
+        "the power of this mean is too extreme for floating-point numbers",
+        got=f"p = {1.0 / abs(s):.4g} up to sign",
+        do='use its limit (gmr near 0, min or max far out), or method="sample"',
+    )
+
+
+def _excess(law: SumLaw, s: float) -> list[float]:
+    """Give E (S/mu)^s - 1 and E (S/mu)^(2s) - 1."""
+    if 2 * s <= 1:
+        return _integrate(law, [s, 2 * s], 0)
+    return [_whole(law, int(k)) if k == int(k) else _fraction(law, k) for k in (s, 2 * s)]
+
+
+def _whole(law: SumLaw, s: int) -> float:
+    """Take an integer power straight from the cumulants of S."""
+    rows = law.cumulants(np.zeros(1), s)[2:]
+    return float(_bell([row / law.mean**j for j, row in enumerate(rows, start=1)])[1][0])
+
+
+def _fraction(law: SumLaw, s: float) -> float:
+    return _integrate(law, [s], 0 if s <= 1 else ceil(s) + 1)[0]
+
+
+def _integrate(law: SumLaw, powers: list[float], m: int) -> list[float]:
+    exponents = np.array([m - s for s in powers])
+    # a power that grows like u^a narrows the peak: keep about the same number of nodes across it
+    step = STEP / max(1.0, float(np.sqrt(np.abs(exponents).max() / 4.0)))
+    start = float(np.log(max(1.0, np.abs(exponents).max())))
+    total = _trapezoid(law, exponents, m, start, step)
+    for _ in range(5):
+        finer = (total + _trapezoid(law, exponents, m, start + step / 2.0, step)) / 2.0
+        if not np.isfinite(finer).all() or (np.abs(finer - total) <= AGREE * np.abs(finer)).all():
+            return [float(x) for x in finer]
+        total, step = finer, step / 2.0
+    raise NoLawError(
+        "the integral for this metric's chance law did not converge",
+        got=f"steps down to {step:.3g}",
+        do='use method="sample" and read its standard error',
+    )
+
+
+def _trapezoid(law: SumLaw, exponents: Floats, m: int, start: float, step: float) -> Floats:
+    """Sum the integrand on `start + step * Z`, outwards until it is negligible."""
+    sums = np.zeros(len(exponents))
+    largest = np.zeros(len(exponents))
+    for direction in (1.0, -1.0):
+        v = start if direction > 0 else start - step
+        for _ in range(400):
+            nodes = v + direction * step * np.arange(32.0)
+            values = _integrand(law, exponents, m, nodes)
+            sums += values.sum(axis=1)
+            largest = np.maximum(largest, np.abs(values).max(axis=1))
+            if (np.abs(values[:, -1]) <= NEGLIGIBLE * largest).all():
+                break
+            v = nodes[-1] + direction * step
+            if abs(v) > 650.0:  # exp(v) is about to leave the floats
+                raise _too_extreme(float(exponents[0]) - m)
+    return sums * step
+
+
+def _integrand(law: SumLaw, exponents: Floats, m: int, v: Floats) -> Floats:
+    u = np.exp(v)
+    rows = law.cumulants(u / law.mean, m)
+    log_laplace, k = rows[:2]
+    bell, bell_less_one = np.ones_like(u), np.zeros_like(u)
+    if m:
+        cumulants = [row / law.mean**j for j, row in enumerate(rows[2:], start=1)]
+        bell, bell_less_one = _bell(cumulants)
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = np.exp(-u) * (np.expm1(k) * bell + bell_less_one)
+        far = np.exp(log_laplace) * bell - np.exp(-u)
+    difference = np.nan_to_num(np.where(k > 1.0, far, near))
+    return np.stack([_gamma_weight(a, v) * difference for a in exponents])
+
+
+def _gamma_weight(a: float, v: Floats) -> Floats:
+    """`exp(a v) / Gamma(a)`, which is 0 at the poles of Gamma."""
+    if a <= 0 and a == int(a):
+        return np.zeros_like(v)
+    sign = -1.0 if a < 0 and floor(a) % 2 else 1.0
+    return np.asarray(sign * np.exp(a * v - lgamma(a)))
+
+
+def _bell(cumulants: list[Floats]) -> tuple[Floats, Floats]:
+    """m-th moment from cumulants (1 + cumulants[0], cumulants[1], ...), and that moment less 1."""
+    less = [np.zeros_like(cumulants[0])]
+    for k in range(1, len(cumulants) + 1):
+        term = less[k - 1] + cumulants[0] * (1.0 + less[k - 1])
+        binomial = 1.0
+        for j in range(2, k + 1):
+            binomial *= (k - j + 1) / (j - 1)
+            term = term + binomial * cumulants[j - 1] * (1.0 + less[k - j])
+        less.append(term)
+    return 1.0 + less[-1], less[-1]
+
+
+class PowerMean:
+    """The law of a power mean with finite p.
+
+    For p <= 0 one f = 0 makes the whole mean 0. Then the law is that of the sizes cut to the ranks where
+    f > 0, times the probability that all ranks fall there.
+    """
+
+    def __init__(self, metric: Metric, sizes: Sizes) -> None:
+        """Cut the sizes where f = 0 decides everything."""
+        self.metric, self.sizes, self._cut, self._log_positive = metric, sizes, sizes, 0.0
+        largest = int(sizes.size.max())
+        if metric.p <= 0 and metric.f.at(largest) == 0:
+            self._cut = sizes.capped(last_true(largest, lambda rank: metric.f.at(rank) > 0))
+            shares = np.log(self._cut.size / sizes.size) * sizes.count
+            self._log_positive = float(shares.sum())
+
+    @cached_property
+    def _sum(self) -> tuple[SumLaw, float]:
+        x, reference = self.metric.term(1.0, float(self._cut.size.max()))
+        return SumLaw(x, self._cut), reference
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Mean and variance."""
+        p, q, method = self.metric.p, self.metric.q, "formula"
+        simple = closed(self.metric, self.sizes)
+        if simple is not None:
+            return Moment(simple[0], method), Moment(simple[1], method)
+        if 0 < abs(p) < SMALL and self.metric.f.at(self.sizes.size.max()) > 0:
+            return self._between_powers()
+        if self.metric.f.k is not None and p > 0 and q == 1 and self.sizes.equal_weights:
+            short = self._hits_moments(self.metric.f.k)
+            if short is not None:
+                return short
+        law, reference = self._sum
+        can_vanish = p > 0 and self.metric.f.at(self.sizes.size.min()) == 0
+        if q == -1 and (self._log_positive < 0 or can_vanish):
+            raise infinite(self.metric)
+        if p == 0:
+            mean, variance = product(law, q)
+        elif p == q:
+            mean, variance = additive(law)
+        else:
+            method = "formula" if q / p > 1 and q / p == int(q / p) else "quadrature"
+            mean, variance = power(law, q / p)
+        mean, variance = mean * reference**q, variance * reference ** (2 * q)
+        if self._log_positive < 0:
+            chance = exp(self._log_positive)
+            variance = chance * (variance + (1.0 - chance) * mean * mean)
+            mean *= chance
+        return Moment(mean, method), Moment(variance, method)
+
+    def _hits_moments(self, k: int) -> tuple[Moment, Moment] | None:
+        """A power of the share of hits, from the law of their number; None where that is a long list.
+
+        Where "no hits at all" is likely, the integral loses digits, or for high powers does not converge
+        at all. Everywhere else it is the faster way.
+        """
+        trials = Trials.of(self.sizes)
+        rate = trials.at(np.array([float(k)]))
+        center = float((trials.count * rate).sum())
+        reach = 14.0 * float((trials.count * rate * (1.0 - rate)).sum()) ** 0.5 + 40.0
+        hits = np.arange(max(0, int(center - reach)), min(trials.n, int(center + reach)) + 1)
+        if len(hits) > MOST_HITS or (self.metric.p <= 3 and center > 1):
+            return None
+        logs = [log_count(rate, trials.count, int(c), tail=False, tilt=True)[0] for c in hits]
+        law, values = np.exp(logs), (hits / trials.n) ** (1.0 / self.metric.p)
+        mean = float((law * values).sum())
+        return Moment(mean, "formula"), Moment(float((law * (values - mean) ** 2).sum()), "formula")
+
+    def _between_powers(self) -> tuple[Moment, Moment]:
+        """Interpolate in p, for p so near to 0 that S^(1/p) is beyond floats.
+
+        Mean and variance are analytic in p (through the geometric mean at 0) up to |p| = 1 or so:
+        Chebyshev nodes on [-0.3, 0.3] converge like 6.5^-21, and the smallest of them is harmless.
+        """
+        angles = (np.arange(21) + 0.5) * np.pi / 21
+        nodes = np.where(np.arange(21) == 10, 0.0, 0.3 * np.cos(angles))
+        laws = [PowerMean(Metric(self.metric.f, p, self.metric.q), self.sizes) for p in nodes]
+        logs = np.log([law.moments() for law in laws])
+        weights = (-1.0) ** np.arange(21) * np.sin(angles) / (self.metric.p - nodes)
+        mean, variance = np.exp(weights @ logs / weights.sum())
+        return Moment(float(mean), "quadrature"), Moment(float(variance), "quadrature")
+
+    def log_tail(self, value: float) -> Moment:
+        """Log P(at least as good as the value)."""
+        beyond = (
+            value / self.metric.best if self.metric.increasing else self.metric.best / (value or 1e-300)
+        )
+        if beyond > 1.0 + 1e-9:
+            return Moment(-inf, "formula")
+        if value <= 0 or value > 1e300:
+            certain = (value <= 0) == self.metric.increasing
+            return Moment(0.0 if certain else -inf, "formula")
+        mean = value if self.metric.q == 1 else 1.0 / value
+        if self.metric.f.k is not None and self.metric.p <= 0:  # 1 if all hit, else 0
+            return Moment(self._log_positive if mean <= 1.0 + 1e-12 else -inf, "formula")
+        if self.metric.f.k is not None and self.sizes.equal_weights:
+            return Moment(self._log_hits(self.metric.f.k, mean**self.metric.p), "formula")
+        return Moment(self._log_sum(mean), "saddlepoint")
+
+    def _log_hits(self, k: int, share: float) -> float:
+        wanted = ceil(share * self.sizes.n * (1.0 - 1e-12) - 1e-9)
+        trials = Trials.of(self.sizes)
+        p = trials.at(np.array([float(k)]))
+        return float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
+
+    def _log_sum(self, mean: float) -> float:
+        (law, reference), f, p, sizes = self._sum, self.metric.f, self.metric.p, self._cut
+        x = log(mean) if p == 0 else (mean / reference) ** p
+        level = last_true(int(sizes.size.max()), lambda rank: f.at(rank) == f.at(1))
+        log_best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
+        lattice = 0.0
+        if f == RANK and p == 1 and sizes.equal_weights:  # a sum of whole numbers
+            lattice = 1.0 / sizes.n / reference
+            x = float(np.floor(x / lattice + 1e-6)) * lattice
+        return self._log_positive + log_tail(
+            law,
+            x,
+            upper=f.falling == (p >= 0),  # whether better means a larger S
+            log_best=log_best,
+            log_simple=lambda: self._log_simple(x),
+            lattice=lattice,
+        )
+
+    def _log_simple(self, x: float) -> float:
+        """Log probability of the likeliest way "k ranks are at most R" that makes S as good as x.
+
+        With the others at their worst, k such ranks lift S from its worst value by k w (X(R) - X(N)).
+        """
+        sizes = self._cut
+        if not sizes.equal_weights:
+            return -inf
+        term, _ = self.metric.term(1.0, float(sizes.size.max()))
+        trials = Trials.of(sizes)
+        typical = float(np.median(sizes.size))
+        worst = self._sum[0].bounds[0 if self.metric.f.falling == (self.metric.p >= 0) else 1]
+        ranks = np.unique(np.geomspace(1, typical / 2.0, 60).astype(int))
+        gains = (term(ranks.astype(float)) - term(np.array([typical]))) / sizes.n
+        logs = [-inf]
+        for rank, wanted in zip(
+            ranks.tolist(), np.ceil((x - worst) / gains * (1.0 - 1e-12)), strict=True
+        ):
+            if 0 < wanted <= sizes.n:
+                p = trials.at(np.array([float(rank)]))
+                tail = log_count(p, trials.count, int(wanted), tail=True, tilt=True)
+                logs.append(float(tail[0]))
+        return max(logs)

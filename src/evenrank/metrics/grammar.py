@@ -1,0 +1,287 @@
+"""Metric expressions: `parse("z(hits@10)")`, and the one table of names and aliases.
+
+The grammar is Python's own, read with `ast`:
+
+    mr  mrr  gmr  hmr  imr  igmr  ndcg  min  max  hits@10     named metrics
+    mean(2)  mean(-0.5)  mean(2, ndcg)                         power means of the rank, or of a transform
+    median  quantile(0.9)  std  var  mad  count                statistics
+    1/gmr  1/median                                            inverses
+    ratio(mr)  index(mrr)  z(hits@10)  phi(mrr)                adjusted for chance
+    chance(mrr)                                                the chance level itself
+
+Aliases (`amri`, `zmrr`, PyKEEN's `adjusted_hits_at_10`, ...) print canonically: `parse(str(m)) == m`.
+"""
+
+from __future__ import annotations
+
+import ast
+from difflib import get_close_matches
+from math import inf
+from typing import get_args
+
+from numpy.typing import ArrayLike
+
+from evenrank._internal.arrays import Function
+from evenrank.errors import InputError, UnknownMetricError
+from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
+from evenrank.metrics.chance import Method, Null, SizesLike, read_sizes
+from evenrank.metrics.metric import (
+    GMR,
+    HMR,
+    IGMR,
+    IMR,
+    MEDIAN,
+    MR,
+    MRR,
+    NDCG,
+    RANK,
+    Metric,
+    Statistic,
+    Transform,
+    hit,
+)
+
+NAMES: dict[str, Expression] = {
+    "mr": MR,
+    "mrr": MRR,
+    "gmr": GMR,
+    "hmr": HMR,
+    "imr": IMR,
+    "igmr": IGMR,
+    "ndcg": NDCG,
+    "min": Metric(RANK, -inf),
+    "max": Metric(RANK, inf),
+    "median": MEDIAN,
+    "std": Statistic("std"),
+    "var": Statistic("var"),
+    "mad": Statistic("mad"),
+    "count": Statistic("count"),
+}
+
+ALIASES: dict[str, Expression] = {
+    alias: target
+    for target, aliases in {
+        MR: "mean_rank arithmetic_mean_rank",
+        IMR: "iamr inverse_mean_rank inverse_arithmetic_mean_rank",
+        MRR: "mean_reciprocal_rank inverse_harmonic_mean_rank ihmr rr",
+        HMR: "harmonic_mean_rank",
+        GMR: "geometric_mean_rank",
+        IGMR: "inverse_geometric_mean_rank",
+        NDCG: "normalized_discounted_cumulative_gain",
+        NAMES["min"]: "minimum min_rank",
+        NAMES["max"]: "maximum max_rank",
+        MEDIAN: "median_rank",
+        1 / MEDIAN: "inverse_median_rank imedian",
+        NAMES["std"]: "standard_deviation rank_std",
+        NAMES["var"]: "variance rank_var",
+        NAMES["mad"]: "median_absolute_deviation rank_mad",
+        NAMES["count"]: "rank_count",
+        Adjusted("ratio", MR): "amr aamr adjusted_mean_rank adjusted_arithmetic_mean_rank",
+        Adjusted("index", MR): (
+            "amri aamri adjusted_mean_rank_index adjusted_arithmetic_mean_rank_index"
+        ),
+        Adjusted("index", MRR): (
+            "amrr aihmr adjusted_mrr adjusted_mean_reciprocal_rank adjusted_inverse_harmonic_mean_rank"
+        ),
+        Adjusted("index", GMR): "gmri agmri adjusted_geometric_mean_rank_index",
+        Adjusted("z", MR): "zmr zamr z_mean_rank z_arithmetic_mean_rank",
+        Adjusted("z", MRR): "zmrr zihmr z_mean_reciprocal_rank z_inverse_harmonic_mean_rank",
+        Adjusted("z", GMR): "zgmr z_geometric_mean_rank",
+    }.items()
+    for alias in aliases.split()
+}
+
+# names that take a k, as in h@10, ah@10, adjusted_hits_at_10
+HITS_NAMES: dict[str, AdjustmentName | None] = {
+    "hits": None,
+    "h": None,
+    "ahits": "index",
+    "ah": "index",
+    "adjusted_hits": "index",
+    "zhits": "z",
+    "zh": "z",
+    "zah": "z",
+    "z_hits": "z",
+}
+
+_ADJUSTMENTS: dict[str, AdjustmentName] = {name: name for name in get_args(AdjustmentName)}
+_defined: dict[str, Metric] = {}
+
+
+def _plain(name: str) -> str:
+    """Fold case and word separators, as PyKEEN does: `MeanRank` is `mean_rank`."""
+    return name.lower().replace("_", "")
+
+
+_PLAIN: dict[str, Expression] = {_plain(k): v for k, v in (NAMES | ALIASES).items()}
+_PLAIN_HITS = {_plain(k): v for k, v in HITS_NAMES.items()}
+
+
+def define(name: str, function: Function, *, formula: str = "", reference: str = "") -> Metric:
+    """Define a metric of one's own: the mean of a monotone, vectorised function of the rank.
+
+    From then on its name can be used in expressions, adjusted ones included.
+
+    >>> rbp = define("rbp", lambda r: 0.2 * 0.8 ** (r - 1), formula="0.2 * 0.8^(r-1)")
+    >>> parse("index(rbp)"), parse("mean(2, rbp)").p
+    (Adjusted('index(rbp)'), 2.0)
+    """
+    if not name.isidentifier() or name != name.lower():
+        raise InputError("a metric's name must be a lower-case identifier", got=repr(name))
+    taken = _plain(name) in _PLAIN or name in _ADJUSTMENTS or name in ("mean", "quantile", "inf")
+    if taken or _hits(name) is not None:
+        raise InputError("this metric name is taken", got=repr(name), do="choose another")
+    metric = Metric(Transform(name, function, formula, reference or "user-defined"))
+    _defined[name] = metric
+    return metric
+
+
+def parse(text: str | Expression) -> Expression:
+    """Read a metric expression.
+
+    >>> parse("1/hmr") == parse("mean_reciprocal_rank") == MRR
+    True
+    >>> print(parse("ah@10"), parse("z_hits_at_5"), parse("1/mean(0.5)"), parse("AMRI"))
+    index(hits@10) z(hits@5) 1/mean(0.5) index(mr)
+    """
+    if not isinstance(text, str):
+        if isinstance(text, Expression):
+            return text
+        raise InputError("a metric must be a string or a metric", got=type(text).__name__)
+    source = text.strip()
+    if len(source) > 200:
+        raise _unknown(source[:40] + "...")
+    words = source.replace("-", " ").split()
+    named = _named("_".join(words)) if "".join(words).replace("_", "").isalnum() else None
+    if named is not None:
+        return named
+    try:
+        tree = ast.parse(source, mode="eval").body
+    except SyntaxError:
+        raise _unknown(text) from None
+    return _read(tree, text)
+
+
+def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
+    """Read an expression that must not be adjusted."""
+    expression = parse(text)
+    if isinstance(expression, Adjusted):
+        raise InputError(
+            "a plain metric is needed here",
+            got=str(expression),
+            do=f"use {expression.metric}",
+        )
+    return expression
+
+
+def null(
+    metric: str | Metric | Statistic,
+    sizes: SizesLike,
+    *,
+    counts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    method: Method = "exact",
+    samples: int = 10_000,
+    seed: int = 0,
+) -> Null:
+    """Give the exact law of a metric under chance.
+
+    `sizes` are candidate counts: one per task, or distinct ones with `counts`, or `{size: count}`, or
+    a tally. `weights` weigh the tasks.
+
+    >>> null("1/gmr", sizes=[14_541] * 40_932).mean()
+    0.000186867...
+    >>> null("mrr", {10**8: 10**9}).std()
+    4.05...e-09
+    """
+    histogram = read_sizes(sizes, counts, weights)
+    return Null(parse_metric(metric), histogram, method, samples, seed)
+
+
+def _named(name: str) -> Expression | None:
+    plain = _plain(name)
+    return _defined.get(name.lower()) or _PLAIN.get(plain) or _hits(name)
+
+
+def _hits(name: str) -> Expression | None:
+    """Read `hits_at_10`, `h10`, `adjusted_hits_at_5`."""
+    stem = name.rstrip("0123456789")
+    k = name[len(stem) :]
+    family = _plain(stem).removesuffix("at")
+    if not k or family not in _PLAIN_HITS:
+        return None
+    return _adjust(_PLAIN_HITS[family], Metric(hit(int(k))))
+
+
+def _adjust(adjustment: AdjustmentName | None, metric: Expression) -> Expression:
+    if adjustment is None:
+        return metric
+    return Adjusted(adjustment, metric)  # type: ignore[arg-type]  # Adjusted refuses Adjusted itself
+
+
+def _read(node: ast.expr, text: str) -> Expression:
+    match node:
+        case ast.Name(name):
+            named = _named(name)
+            if named is not None:
+                return named
+            if _plain(name).removesuffix("k").removesuffix("at") in _PLAIN_HITS:
+                raise _needs_k(text)
+        case ast.BinOp(ast.Constant(1), ast.Div(), right):
+            inner = _read(right, text)
+            if isinstance(inner, Adjusted):
+                raise InputError("an adjusted metric has no inverse", got=repr(text))
+            return 1 / inner
+        case ast.BinOp(ast.BinOp(ast.Constant(1), ast.Div(), hits), ast.MatMult(), right):
+            # Python reads 1/hits@10 as (1/hits)@10: `/` and `@` bind alike, from the left
+            return _read(ast.BinOp(ast.Constant(1), ast.Div(), ast.BinOp(hits, node.op, right)), text)
+        case ast.BinOp(ast.Name(name), ast.MatMult(), right) if _plain(name) in _PLAIN_HITS:
+            if isinstance(right, ast.Name):
+                raise _needs_k(text)
+            k = _value(right, text)
+            return _adjust(_PLAIN_HITS[_plain(name)], Metric(hit(int(k) if k % 1 == 0 else k)))
+        case ast.Call(ast.Name("mean"), [power], []):
+            return Metric(RANK, _value(power, text))
+        case ast.Call(ast.Name("mean"), [power, of], []):
+            inner = _read(of, text)
+            if not isinstance(inner, Metric) or (inner.p, inner.q) != (1.0, 1):
+                raise InputError("mean(p, f) needs a transform such as ndcg", got=repr(text))
+            return Metric(inner.f, _value(power, text))
+        case ast.Call(ast.Name("quantile"), [at], []):
+            return Statistic("quantile", _value(at, text))
+        case ast.Call(ast.Name(name), [of], []) if name.lower() in _ADJUSTMENTS:
+            return _adjust(_ADJUSTMENTS[name.lower()], _read(of, text))
+        case ast.Attribute():
+            raise UnknownMetricError(
+                "side and tie rule are not part of a metric's name",
+                got=repr(text),
+                do=f"use {text.rsplit('.', 1)[-1]!r}, with ties= and by= for the rest",
+            )
+    raise _unknown(text)
+
+
+def _value(node: ast.expr, text: str) -> float:
+    match node:
+        case ast.Constant(int() | float() as value) if not isinstance(value, bool):
+            return float(value) if abs(value) < 1e300 else inf
+        case ast.UnaryOp(ast.USub(), inner):
+            return -_value(inner, text)
+        case ast.BinOp(left, ast.Div(), right) if _value(right, text):
+            return _value(left, text) / _value(right, text)
+        case ast.Name("inf"):
+            return inf
+    raise InputError("a number is needed in this expression", got=repr(text))
+
+
+def _needs_k(text: str) -> UnknownMetricError:
+    return UnknownMetricError("hits needs its k", got=repr(text), do="e.g. hits@10")
+
+
+def _unknown(text: str) -> UnknownMetricError:
+    known = [*NAMES, *_defined, "hits@1", "hits@3", "hits@10", "mean(2)", "quantile(0.9)", *ALIASES]
+    near = get_close_matches(text.lower(), known, n=3, cutoff=0.5) or ["mrr", "hits@10", "mr"]
+    return UnknownMetricError(
+        "unknown metric",
+        got=repr(text),
+        do=f"did you mean {', '.join(near)}? (`evenrank metrics --list` shows all)",
+    )

@@ -1,0 +1,175 @@
+"""Scorers for models that do not factor: their scores are compared as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank._internal.arrays import Floats, Ints, host, wide
+from evenrank._internal.optional import need
+from evenrank.errors import InputError
+from evenrank.models.readers._alike import unit
+from evenrank.models.readers.checkpoint import Checkpoint
+from evenrank.ranking.scorer import Candidates
+from evenrank.ranks.task import HOLE
+
+Projection = Callable[[int], Floats]  # all entities, as a relation sees them
+NOTE = "{} does not factor: scored as a black box, in float64"  # what to say of `Projected`
+TRIPLES = 1 << 16  # scored at once: modules spread each over several vectors
+METRICS: Mapping[int, Literal["cityblock", "sqeuclidean"]] = {1: "cityblock", 2: "sqeuclidean"}
+
+
+def _asked(queries: Ints, entities: int, relations: int) -> int:
+    """Give the column that is asked for, if the model knows the others."""
+    holes = np.flatnonzero(queries[0] == HOLE).tolist()
+    if len(holes) != 1:
+        raise InputError("a black box cannot answer this query", got=str(queries[0].tolist()))
+    for column, (what, size) in enumerate(
+        (("entity", entities), ("relation", relations), ("entity", entities))
+    ):
+        most = int(queries[:, column].max())
+        if most >= size:
+            raise InputError(f"the model does not know {what} {most}", got=f"{size:,} of that kind")
+    return int(holes[0])
+
+
+def _matrix(queries: Ints, candidates: Candidates, size: int) -> Ints:
+    """Give candidates as a row of ids per query."""
+    ids = np.arange(*candidates.indices(size)) if isinstance(candidates, slice) else candidates
+    return np.broadcast_to(ids, (len(queries), ids.shape[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """Translation between projections, `-|P_r(h) + w_r - P_r(t)|_p`: TransH, TransR, TransD.
+
+    Each relation has a table of candidates of its own, so the score does not factor; it is worked out
+    in float64, relation by relation. With p = 2 scores are minus the square. `gamma` is added to them.
+    """
+
+    name: str
+    project: Projection
+    relation: Floats
+    p: int
+    entities: int
+    gamma: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check which norm is asked for, and that the arrays fit each other."""
+        if self.p not in METRICS:
+            raise InputError(f"{self.name}: p must be 1 or 2", got=repr(self.p))
+        shape = self.project(self.relations - 1).shape
+        if shape != (self.entities, self.relation.shape[1]):
+            raise InputError(
+                f"{self.name}: entities are not projected to where relations are",
+                got=f"shape {shape}, and relations of shape {self.relation.shape}",
+            )
+
+    @property
+    def relations(self) -> int:
+        """Number of relations."""
+        return len(self.relation)
+
+    def score(self, queries: Ints, candidates: Candidates) -> Floats:
+        """Score the heads, tails or relations that are asked for."""
+        from scipy.spatial.distance import cdist
+
+        asked = _asked(queries, self.entities, self.relations)
+        if asked == 1:
+            return self._relations(queries, candidates)
+        shared = isinstance(candidates, slice) or candidates.ndim == 1
+        ids = _matrix(queries, candidates, self.entities)
+        result = np.empty(ids.shape)
+        for r in np.unique(queries[:, 1]).tolist():
+            rows, mine = self.project(r), np.flatnonzero(queries[:, 1] == r)
+            shift = self.relation[r] if asked == 2 else -self.relation[r]
+            vectors = rows[queries[mine, 2 - asked]] + shift
+            if shared:
+                result[mine] = self.gamma - cdist(vectors, rows[ids[0]], METRICS[self.p])
+            else:
+                for at, vector in zip(mine, vectors, strict=True):
+                    result[at] = self.gamma - cdist(vector[None], rows[ids[at]], METRICS[self.p])[0]
+        return result
+
+    def _relations(self, queries: Ints, candidates: Candidates) -> Floats:
+        every = np.empty((len(queries), self.relations))
+        for r in range(self.relations):
+            rows = self.project(r)
+            apart = np.abs(rows[queries[:, 0]] + self.relation[r] - rows[queries[:, 2]])
+            every[:, r] = self.gamma - (apart**self.p).sum(axis=1)
+        return np.take_along_axis(every, _matrix(queries, candidates, self.relations), axis=1)
+
+
+def hyperplanes(entity: Any, normal: Any) -> Projection:
+    """TransH: entities without their part along a relation's normal vector."""
+    entity, normal = wide(entity), unit(normal)
+    return lambda r: entity - np.outer(entity @ normal[r], normal[r])
+
+
+def matrices(entity: Any, matrix: Any) -> Projection:
+    """TransR: entities times a relation's matrix, which has a row per dimension of the entities."""
+    entity = wide(entity)
+    return lambda r: entity @ wide(matrix[r])
+
+
+def dynamic(entity: Any, entity_vector: Any, relation_vector: Any) -> Projection:
+    """TransD: entities, cut or filled up to the relations' width, plus `(e . e') r'`."""
+    entity, relation_vector = wide(entity), wide(relation_vector)
+    along = (entity * wide(entity_vector)).sum(axis=1)
+    width = relation_vector.shape[1]
+    fitted = np.pad(entity, ((0, 0), (0, max(0, width - entity.shape[1]))))[:, :width]
+    return lambda r: fitted + np.outer(along, relation_vector[r])
+
+
+def united(project: Projection) -> Projection:
+    """Divide what is projected by its length."""
+    return lambda r: unit(project(r))
+
+
+@dataclass(frozen=True, eq=False)
+class Triplewise:
+    """A black box that scores triples; asked for every query with each of its candidates."""
+
+    name: str
+    function: Callable[[Ints, Ints, Ints], NDArray[Any]]
+    entities: int
+    relations: int
+
+    def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
+        """Fill the hole of each query with each candidate, and score the triples."""
+        asked = _asked(queries, self.entities, self.relations)
+        ids = _matrix(queries, candidates, self.relations if asked == 1 else self.entities)
+        columns = [np.repeat(queries[:, column], ids.shape[1]) for column in range(3)]
+        columns[asked] = ids.ravel()
+        pieces = (
+            self.function(*(column[at : at + TRIPLES] for column in columns))
+            for at in range(0, ids.size, TRIPLES)
+        )
+        return np.concatenate(list(pieces)).reshape(ids.shape)
+
+
+def boxed(
+    module: Any, scores: Callable[[Any, Any, Any], Any], entities: int, relations: int
+) -> Checkpoint:
+    """Ask a module of torch for its scores of heads, relations and tails, in evaluation mode."""
+
+    def function(h: Ints, r: Ints, t: Ints) -> NDArray[Any]:
+        torch = need("torch")
+        device, training = next(module.parameters()).device, module.training
+        module.eval()
+        try:
+            with torch.no_grad():
+                given = scores(*(torch.tensor(ids, device=device) for ids in (h, r, t)))
+        finally:
+            module.train(training)
+        return np.asarray(host(given))
+
+    name = type(module).__name__
+    return Checkpoint(
+        Triplewise(name, function, entities, relations),
+        notes=(f"how {name} factors is not known: scored as a black box, triple by triple",),
+    )

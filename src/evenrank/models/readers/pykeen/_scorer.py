@@ -1,0 +1,96 @@
+"""A live model of PyKEEN as something evenrank ranks: by its factors, or by the scores it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank._internal.arrays import Ints
+from evenrank._internal.optional import need
+from evenrank.errors import InputError
+from evenrank.models.readers.pykeen._factors import NoFactors, factors
+from evenrank.ranking.scorer import Candidates
+from evenrank.ranks.task import HOLE
+
+CELLS = 1 << 25  # numbers PyKEEN may lay out at once: queries x candidates x dimensions
+
+
+def scorer(model: Any) -> Any:
+    """Give what `er.rank` takes for a model of PyKEEN: its factors where it has them, else a black box.
+
+    Rows are taken as the model's forward pass gives them in evaluation mode, normalised or worked out
+    from others, and stay on the model's device; embeddings on the CPU are not copied. What was decided
+    is in `.notes`. Ask again after training on.
+    """
+    need("pykeen")
+    import torch
+    from pykeen.models import Model
+
+    if not isinstance(model, Model):
+        raise InputError("not a model of PyKEEN's", got=type(model).__name__)
+    model.eval()
+    try:
+        with torch.inference_mode():
+            return factors(model)
+    except NoFactors as reason:
+        return BlackBox(model, (f"falls back to black box, slower: {reason}",))
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """Any model of PyKEEN, asked for its scores by `predict_t`, `predict_h` and `predict_r`."""
+
+    model: Any
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return type(self.model).__name__
+
+    @property
+    def entities(self) -> int:
+        """Number of entities."""
+        return int(self.model.num_entities)
+
+    @property
+    def relations(self) -> int:
+        """Number of relations, inverse ones not counted."""
+        return int(self.model.num_real_relations)
+
+    def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
+        """Score queries as PyKEEN does, a few at a time: it lays out every dimension of every pair."""
+        import torch
+
+        hole = np.flatnonzero(queries[0] == HOLE).tolist()
+        if len(hole) != 1:
+            raise InputError("a PyKEEN model cannot answer this query", got=str(queries[0].tolist()))
+        target = ("head", "relation", "tail")[hole[0]]
+        size = self.relations if target == "relation" else self.entities
+        ids = np.arange(size)[candidates] if isinstance(candidates, slice) else candidates
+        ids = np.array(ids) * (2 if target == "relation" and self.model.use_inverse_triples else 1)
+        asked = torch.from_numpy(np.delete(queries, hole[0], axis=1)).to(self.model.device)
+        given = torch.from_numpy(ids).to(self.model.device)
+        step = max(1, CELLS // (ids.shape[-1] * self._width))
+        slices = max(1, CELLS // self._width) if step == 1 else None
+        with torch.inference_mode():
+            rows = [
+                self.model.predict(
+                    asked[at : at + step],
+                    target,
+                    full_batch=False,
+                    ids=given[at : at + step] if given.ndim == 2 else given,
+                    slice_size=slices,
+                )
+                for at in range(0, len(asked), step)
+            ]
+        scores = torch.cat(rows)
+        return np.asarray(scores.to(torch.promote_types(scores.dtype, torch.float32)).cpu().numpy())
+
+    @property
+    def _width(self) -> int:
+        """Numbers the model has per entity or relation, at most."""
+        return max((p[0].numel() for p in self.model.parameters() if p.ndim and len(p)), default=1)

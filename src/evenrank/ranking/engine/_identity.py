@@ -1,0 +1,68 @@
+"""What ranks depend on beside the task, hashed: a ranking goes on only with the model that began it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from evenrank._internal.arrays import array, host, memory
+from evenrank.ranking.engine._count import batch
+from evenrank.ranking.engine._given import Function
+from evenrank.ranking.resume import content_hash
+from evenrank.ranking.scorer import Factored
+from evenrank.ranks.task import Part
+
+QUERIES, CANDIDATES = 16, 1 << 18  # how many scores tell apart what is nothing but a function
+
+Plan = Iterable[tuple[Part, Factored | Function]]
+
+
+def model_hash(plan: Plan) -> str:
+    """Hash all that scores depend on.
+
+    Of a model that factors, that is its table and the vectors of the queries, neither more nor less; its
+    arrays must be on the host. Of any other it would be all of its scores; some have to do, and
+    the arrays of a dataclass.
+    """
+    return content_hash(_content(plan))
+
+
+def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
+    seen = set()
+    for part, scorer in plan:
+        if not isinstance(scorer, Factored):
+            yield from _arrays(getattr(scorer, "__self__", None))
+            yield from (("scores", host(array("scores", some))) for some in _sample(part, scorer))
+            continue
+        yield "form", scorer.form
+        if memory(scorer.table) not in seen:  # most models have one table for heads and tails
+            yield "table", scorer.table
+        seen.add(memory(scorer.table))
+        step = batch(scorer.table.shape[1])
+        for start in range(0, len(part.queries), step):
+            yield "vectors", scorer.vectors(part.queries[start : start + step])
+
+
+def _arrays(owner: Any) -> Iterator[tuple[str, Any]]:
+    """Give the arrays of a model whose method scores, and of those that it is made of."""
+    if not is_dataclass(owner) or isinstance(owner, type):
+        return
+    for field in fields(owner):
+        value = getattr(owner, field.name)
+        if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+            yield field.name, np.atleast_1d(value)
+        else:
+            yield from _arrays(value)
+
+
+def _sample(part: Part, function: Function) -> Iterator[Any]:
+    """Ask for some scores, in the ways in which ranking does."""
+    some = np.unique(np.linspace(0, len(part.queries) - 1, QUERIES).astype(np.int64))
+    if part.lists is None:
+        yield function(part.queries[some], slice(0, min(part.size, CANDIDATES)))
+        return
+    for i in some:
+        yield function(part.queries[i : i + 1], part.lists[part.group[i]][None])

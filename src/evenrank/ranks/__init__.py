@@ -1,0 +1,1 @@
+"""Ranks, what was asked for (tasks, protocols), and evaluations."""

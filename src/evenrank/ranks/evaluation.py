@@ -1,0 +1,407 @@
+"""Evaluations: metric values with the protocol that made them, and how they are shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenrank._internal.arrays import Floats
+from evenrank._internal.optional import need
+from evenrank._internal.table import Shown, Table, figure
+from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
+from evenrank.metrics.chance import Null
+from evenrank.metrics.grammar import parse, parse_metric
+from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.tally import Tally
+from evenrank.metrics.ties import Ties, check_ties
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
+DEFAULT_WIDE = [
+    "count",
+    "mrr",
+    "hits@1",
+    "hits@10",
+    "mr",
+    "index(mrr)",
+    "index(hits@10)",
+    "index(mr)",
+    "z(mrr)",
+]
+SAMPLED = (
+    "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
+)
+FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
+    """Values of some metrics for one or more groups of ranks; prints as a table.
+
+    Index it with a metric: `result["index(mrr)"]` is a float, or an array with one value per group.
+    """
+
+    expressions: tuple[Expression, ...]
+    values: Floats
+    labels: tuple[tuple[str, ...], ...] = ((),)
+    label_names: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    tie_rates: tuple[float, ...] = ()
+    optimistic: Floats | None = None
+    pessimistic: Floats | None = None
+    protocol: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, metric: str | Expression) -> Any:
+        """Give the value (or one per group) of a metric that was evaluated."""
+        expression = parse(metric)
+        if expression not in self.expressions:
+            raise InputError(
+                f"{expression} was not evaluated",
+                allowed=", ".join(map(str, self.expressions)),
+                do="ask evaluate() for it",
+            )
+        column = self.values[:, self.expressions.index(expression)]
+        return float(column[0]) if self._single else column
+
+    def __contains__(self, metric: str | Expression) -> bool:
+        """Whether a metric was evaluated."""
+        return parse(metric) in self.expressions
+
+    def __iter__(self) -> Iterator[Expression]:
+        """Give the metrics that were evaluated."""
+        return iter(self.expressions)
+
+    def __len__(self) -> int:
+        """Number of metrics that were evaluated."""
+        return len(self.expressions)
+
+    @property
+    def _single(self) -> bool:
+        return len(self.values) == 1 and not self.label_names
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight characters that differ when the protocol differs."""
+        return fingerprint(self.protocol)
+
+    def flat(self, prefix: str = "", *, plain: bool = False) -> dict[str, float]:
+        """Give every value under a short key that stays the same, for trackers and logs.
+
+        A key is the metric as it is written, behind the labels of its group if there are groups. With
+        `plain` it is spelled in letters, digits, `_`, `-` and `.`, which every tracker takes.
+
+        >>> from evenrank import Ranks
+        >>> ranks = Ranks.of([1, 3], candidates=9, keys={"side": ["head", "tail"]})
+        >>> ranks.evaluate("hits@1", "index(mr)").flat("test/", plain=True)
+        {'test/hits_at_1': 0.5, 'test/index_mr': 0.75}
+        >>> ranks.by("side").evaluate("hits@1").flat()
+        {'head/hits@1': 1.0, 'tail/hits@1': 0.0}
+        """
+        names = [plain_metric(e) if plain else str(e) for e in self.expressions]
+        labels = [[plain_label(text) if plain else text for text in label] for label in self.labels]
+        keys = [f"{prefix}{'/'.join([*label, name])}" for label in labels for name in names]
+        flat = dict(zip(keys, self.values.ravel().tolist(), strict=True))
+        if len(flat) < len(keys):
+            twice = next(key for key, times in Counter(keys).items() if times > 1)
+            raise InputError(
+                "two values would have the same key", got=repr(twice), do="take rows(), or rename one"
+            )
+        return flat
+
+    def _row(self, row: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the labels of a group, how much was ranked, and its values."""
+        ranked = {"count": self.counts[row], "tie_rate": self.tie_rates[row]} if self.counts else {}
+        return labelled(self.label_names, self.labels[row], {**ranked, **values})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Give one dictionary per group: labels, count, tie rate and every value."""
+        names = [str(expression) for expression in self.expressions]
+        return [
+            self._row(i, dict(zip(names, values.tolist(), strict=True)))
+            for i, values in enumerate(self.values)
+        ]
+
+    def to_xarray(self) -> xr.Dataset:
+        """Give an xarray data set: a variable per metric, a dimension per label (needs xarray).
+
+        Where a combination of labels is no group, there is NaN.
+        """
+        kind = need("xarray").Dataset
+        if self.label_names:
+            dataset: xr.Dataset = kind.from_dataframe(self.to_pandas().set_index([*self.label_names]))
+        else:
+            dataset = kind(self.rows()[0])
+        return dataset.assign_attrs(self.protocol)
+
+    def content(self) -> dict[str, Any]:
+        """Give everything there is to say, protocol and notes included."""
+        layers = {
+            "values": self.values,
+            "optimistic": self.optimistic,
+            "pessimistic": self.pessimistic,
+        }
+        names = [str(expression) for expression in self.expressions]
+        rows = [
+            self._row(
+                i,
+                {
+                    layer: dict(zip(names, v[i].tolist(), strict=True))
+                    for layer, v in layers.items()
+                    if v is not None
+                },
+            )
+            for i in range(len(self.values))
+        ]
+        return {
+            "protocol": dict(self.protocol),
+            "fingerprint": self.fingerprint,
+            "rows": rows,
+            "notes": list(self.notes),
+        }
+
+    def table(self) -> Table:
+        """Lay it out: one group as metrics by forms, several groups as groups by metrics."""
+        return self._tall() if self._single else self._wide()
+
+    def tables(self) -> list[Table]:
+        """Give the one table."""
+        return [self.table()]
+
+    def _tall(self) -> Table:
+        cells = dict(zip(self.expressions, self.values[0], strict=True))
+        bases = list(dict.fromkeys(bare(e) for e in self.expressions))
+        forms = [f for f in FORMS if any(isinstance(e, Adjusted) and e.adjustment == f for e in cells)]
+        plain = any(not isinstance(e, Adjusted) for e in cells)
+        banded = plain and self.optimistic is not None and self.pessimistic is not None
+        header = ["metric", *(["value"] if plain else []), *forms]
+        rows = []
+        for base in bases:
+            row = [f"{base} {arrow(base)}".rstrip()]
+            if plain:
+                row.append(cell(base, cells[base]) if base in cells else "")
+            for form in forms:
+                adjusted = next(
+                    (
+                        e
+                        for e in cells
+                        if isinstance(e, Adjusted) and (e.adjustment, e.metric) == (form, base)
+                    ),
+                    None,
+                )
+                row.append(cell(adjusted, cells[adjusted]) if adjusted else "")
+            if banded:
+                assert self.optimistic is not None
+                assert self.pessimistic is not None
+                at = self.expressions.index(base) if base in cells else None
+                row += [
+                    "" if at is None else figure(float(band[0, at]))
+                    for band in (self.optimistic, self.pessimistic)
+                ]
+            rows.append(row)
+        if banded:
+            header += ["optimistic", "pessimistic"]
+        return Table(header, rows, self.footer())
+
+    def _wide(self) -> Table:
+        header = [*self.label_names, *map(title, self.expressions)]
+        rows = [
+            [
+                *label,
+                *(cell(e, v) for e, v in zip(self.expressions, values, strict=True)),
+            ]
+            for label, values in zip(self.labels, self.values, strict=True)
+        ]
+        return Table(header, rows, self.footer(), labels=len(self.label_names))
+
+    def footer(self) -> list[str]:
+        """Say below a table what was undefined, how much was ranked, and how."""
+        lines = list(self.notes)
+        if self.counts:
+            total = sum(self.counts)
+            tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
+            lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
+        return [*lines, facts(self.protocol)]
+
+
+def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the row of a group, labels first; no value may take the place of a label of the same name.
+
+    >>> labelled(["side"], ["head"], {"mrr": 0.5})
+    {'side': 'head', 'mrr': 0.5}
+    """
+    labels = list(zip(names, label, strict=True))
+    row = {**dict(labels), **values}
+    lost = [name for name, text in labels if row[name] != text]
+    if lost:
+        raise InputError(
+            "two columns would have the same name", got=repr(lost[0]), do="rename the key column"
+        )
+    return row
+
+
+def within(some: int, rows: int, names: tuple[str, ...]) -> str:
+    """Say of how many rows something is true; nothing, where there is one row.
+
+    >>> within(2, 3, ("relation",)), within(1, 2, ("model",)), within(1, 1, ())
+    (' (in 2 of 3 groups)', ' (in 1 of 2 models)', '')
+    """
+    what = "models" if names[-1:] == ("model",) else "groups"
+    return f" (in {some} of {rows} {what})" if rows > 1 else ""
+
+
+def fingerprint(protocol: Mapping[str, str]) -> str:
+    """Eight characters that differ when the protocol differs."""
+    text = json.dumps(dict(sorted(protocol.items())), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def shared(protocols: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all protocols agree on; that candidates were sampled stays, however differently they were.
+
+    >>> shared([{"data": "wn18rr", "candidates": "all"}, {"candidates": "9 sampled per query, seed 0"}])
+    {'candidates': 'not alike, sampled in some'}
+    """
+    common = set.intersection(*(set(protocol.items()) for protocol in protocols))
+    kept = {name: value for name, value in protocols[0].items() if (name, value) in common}
+    if any("sampled" in protocol.get("candidates", "") for protocol in protocols):
+        kept.setdefault("candidates", "not alike, sampled in some")
+    return kept
+
+
+def facts(protocol: Mapping[str, str]) -> str:
+    """The line below a table: the protocol and its fingerprint."""
+    words = "; ".join(f"{k}: {v}" for k, v in protocol.items())
+    return f"{words} [{fingerprint(protocol)}]".lstrip()
+
+
+def bare(expression: Expression) -> Metric | Statistic:
+    """The metric itself, without its adjustment."""
+    return expression.metric if isinstance(expression, Adjusted) else expression
+
+
+def arrow(expression: Expression) -> str:
+    """Up where larger is better, down where smaller is."""
+    increasing = expression.increasing
+    return "" if increasing is None else "↑" if increasing else "↓"
+
+
+def title(expression: Expression) -> str:
+    """A column's title: the adjustment above the metric, so that tables stay narrow."""
+    name = str(expression)
+    if isinstance(expression, Adjusted):
+        name = f"{expression.adjustment}\n({expression.metric})"
+    return f"{name} {arrow(expression)}".rstrip()
+
+
+def cell(expression: Expression, value: float) -> str:
+    """Write a value of an expression for a table."""
+    if expression == Statistic("count"):
+        return f"{value:,.0f}"
+    signed = isinstance(expression, Adjusted) and expression.adjustment == "z" and value > 0
+    return f"+{figure(value)}" if signed else figure(value)
+
+
+def plain_metric(expression: Expression) -> str:
+    """Spell a metric so that every tracker takes it as a name.
+
+    >>> [plain_metric(parse(m)) for m in ("hits@10", "z(1/median)", "mean(-0.5)", "quantile(0.9)")]
+    ['hits_at_10', 'z_inverse_median', 'mean_-0.5', 'quantile_0.9']
+    """
+    return plain_label(str(expression).replace("1/", "inverse_").replace("@", "_at_"))
+
+
+def plain_label(text: str) -> str:
+    """Spell a label so: what is no letter, digit, `_`, `-` or `.` becomes `_`.
+
+    >>> plain_label("/people/person/place of birth")
+    'people_person_place_of_birth'
+    """
+    return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "_"
+
+
+def default_expressions(*, wide: bool) -> list[Expression]:
+    """The metrics evaluated when none are named."""
+    if wide:
+        return [parse(name) for name in DEFAULT_WIDE]
+    bases = [parse_metric(name) for name in DEFAULT]
+    return [*bases, *(Adjusted(form, m) for form in ("chance", "index", "z") for m in bases)]
+
+
+def evaluate(
+    tallies: Sequence[Tally],
+    metrics: Iterable[str | Expression] = (),
+    *,
+    default: Iterable[str] = (),
+    ties: Ties = "expected",
+    labels: Sequence[tuple[str, ...]] = ((),),
+    label_names: tuple[str, ...] = (),
+    protocol: Mapping[str, str] | None = None,
+) -> Evaluation:
+    """Evaluate metrics on tallies, one row each.
+
+    What is undefined for a group (or in the default table) becomes NaN with a note; a metric asked
+    for by name that is undefined for ranks without labels is an error.
+    """
+    check_ties(ties)
+    weigh = [i for i, tally in enumerate(tallies) if tally.count]
+    left_out = [", ".join(labels[i]) for i, tally in enumerate(tallies) if weigh and not tally.count]
+    if left_out:
+        tallies, labels = [tallies[i] for i in weigh], [labels[i] for i in weigh]
+    wanted = [parse(m) for m in metrics]
+    strict = bool(wanted) and not label_names
+    wanted = list(dict.fromkeys(wanted)) or list(map(parse, default))
+    wanted = wanted or default_expressions(wide=bool(label_names))
+    values = np.full((3, len(tallies), len(wanted)), np.nan)
+    tied = any(tally.tie_rate > 0 for tally in tallies)
+    rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
+    failures: dict[str, list[int]] = {}
+    for row, tally in enumerate(tallies):
+        nulls = cache(partial(Null, sizes=tally.sizes))
+        raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
+        for column, expression in enumerate(wanted):
+            metric = bare(expression)
+            for layer, rule in enumerate(rules):
+                try:
+                    value = raw(metric, rule)
+                    if isinstance(expression, Adjusted):
+                        value = expression.map(nulls(metric))(value)
+                    values[layer, row, column] = value
+                except (DegenerateError, NoLawError) as error:
+                    if strict:
+                        raise
+                    if not layer:
+                        failures.setdefault(error.what, []).append(row)
+    notes = [
+        f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
+    ]
+    if "sampled" in (protocol or {}).get("candidates", ""):
+        notes.append(SAMPLED)
+    if left_out:
+        named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
+        notes.append(
+            f"{len(left_out)} group{'s' * (len(left_out) != 1)} of weight zero left out: {named}"
+        )
+    return Evaluation(
+        tuple(wanted),
+        values[0],
+        tuple(labels),
+        label_names,
+        tuple(tally.count for tally in tallies),
+        tuple(tally.tie_rate for tally in tallies),
+        values[1] if tied else None,
+        values[2] if tied else None,
+        {**(protocol or {}), "ties": ties},
+        tuple(notes),
+    )

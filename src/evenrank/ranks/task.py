@@ -1,0 +1,698 @@
+"""Task: what is asked of a model: queries, targets to rank, candidates, and known answers to leave out.
+
+A query is a row of integers. In a knowledge graph it is a triple with a hole, written -1: `(h, r, -1)`
+asks for the tail, `(-1, r, t)` for the head, `(h, -1, t)` for the relation, `(-1, r, -1)` for the pair.
+Elsewhere it is whatever the scorer understands. Queries that occur more than once are kept once, each
+with all of its targets; known answers are lists, one per distinct query, in one index.
+
+For target `t` of a query with candidates `C` and known answers `K`
+
+    candidates = #(C without K) + 1, where t is not counted among K
+    better, equal = how many of those candidates, t left out, score higher than t, or the same
+
+A task knows nothing of models, and `candidates` depends on the task alone, never on scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenrank._internal import columns
+from evenrank._internal.arrays import Floats, Ints
+from evenrank.errors import InputError
+from evenrank.ranks.presets import entries, remembered
+
+HOLE = -1
+FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: the size of the full ranking; who shares
+SEED, BESIDE = ", seed ", ", and its other targets"  # how the protocol of sampled tasks has it
+Outside = Literal["refuse", "add"]
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Lists of integers of any lengths in two arrays: list `i` is `values[first[i]:first[i + 1]]`.
+
+    >>> lists = Lists.of([[3, 1], [], [2]])
+    >>> len(lists), lists[0].tolist(), lists.lengths.tolist()
+    (3, [3, 1], [2, 0, 1])
+    """
+
+    first: Ints
+    values: Ints
+
+    @classmethod
+    def of(cls, lists: Sequence[ArrayLike]) -> Lists:
+        """Join lists."""
+        arrays = [columns.integers("candidates", one, 0) for one in lists]
+        lengths = [len(one) for one in arrays]
+        values = np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
+        return cls(offsets(lengths), values)
+
+    @classmethod
+    def grouped(cls, group: Ints, values: Ints, groups: int) -> Lists:
+        """Put each value into its group's list: sorted, each once."""
+        most = int(values.max(initial=0)) + 1
+        ordered = np.sort(group * most + values)
+        # four times as fast as np.unique, which hashes
+        owner, value = np.divmod(ordered[np.diff(ordered, prepend=-1) > 0], most)
+        return cls(np.searchsorted(owner, np.arange(groups + 1)), value)
+
+    def __len__(self) -> int:
+        """Number of lists."""
+        return len(self.first) - 1
+
+    def __getitem__(self, i: int) -> Ints:
+        """Give one list."""
+        return self.values[self.first[i] : self.first[i + 1]]
+
+    @property
+    def lengths(self) -> Ints:
+        """Length of each list."""
+        return np.diff(self.first)
+
+    @property
+    def owner(self) -> Ints:
+        """For each value, the number of its list."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def select(self, which: Ints) -> Lists:
+        """Give some of the lists, in the order asked for."""
+        lengths = self.lengths[which]
+        first = offsets(lengths)
+        places = np.arange(first[-1]) + np.repeat(self.first[which] - first[:-1], lengths)
+        return Lists(first, self.values[places])
+
+    def within(self, start: int, stop: int) -> Lists:
+        """Give of each list the values from `start` to before `stop`, counted from `start`.
+
+        >>> Lists.of([[3, 1], [], [2]]).within(2, 4).values.tolist()
+        [1, 0]
+        """
+        inside = (self.values >= start) & (self.values < stop)
+        return Lists(offsets(inside)[self.first], self.values[inside] - start)
+
+
+def offsets(lengths: ArrayLike) -> Ints:
+    """Give where each of some adjoining lists starts, and the last one ends.
+
+    >>> offsets([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Queries of one kind, distinct, with their targets in the order of the queries.
+
+    Targets `first[i]:first[i + 1]` belong to query `i`; `place` says where each stands in the result.
+    Candidates are all of `range(size)`, or those of `lists[group[i]]`, sorted. Known answers outside the
+    candidates are not listed. `own` marks targets that are candidates and not among the known ones.
+
+    Of a block of the candidates (`among`), `begin` is the first; its targets may lie outside, and `goal`
+    are their scores, once somebody has told them.
+    """
+
+    side: str
+    queries: Ints
+    first: Ints
+    targets: Ints
+    place: Ints
+    known: Lists
+    size: int
+    lists: Lists | None
+    group: Ints
+    own: NDArray[np.bool_]
+    keys: Mapping[str, NDArray[Any]]
+    begin: int = 0
+    goal: Floats | None = None
+
+    @cached_property
+    def query_of(self) -> Ints:
+        """For each target, the number of its query."""
+        return np.repeat(np.arange(len(self.queries)), np.diff(self.first))
+
+    @cached_property
+    def candidates(self) -> Ints:
+        """For each target, how many candidates there are, the target included."""
+        wide = np.full(len(self.queries), self.size)
+        if self.lists is not None:
+            wide = self.lists.lengths[self.group]
+        return (wide - self.known.lengths)[self.query_of] - self.own + 1
+
+    @property
+    def everything(self) -> Ints:
+        """For each target, how many candidates there are if known answers stay among them."""
+        others = self.known.lengths[self.query_of] - _contains(self.known, self.query_of, self.targets)
+        return self.candidates + others
+
+    @property
+    def scores(self) -> int:
+        """How many scores it takes: distinct queries times their candidates."""
+        if self.lists is None:
+            return len(self.queries) * self.size
+        return int(self.lists.lengths[self.group].sum())
+
+    def between(self, start: int, stop: int) -> tuple[Ints, Part]:
+        """Cut out some of the queries: where their targets stand in the result, and a part of them."""
+        mine = slice(int(self.first[start]), int(self.first[stop]))
+        rows = np.sort(self.place[mine])
+        lists, group = self.lists, self.group[start:stop]
+        if lists is not None:
+            used, group = np.unique(group, return_inverse=True)
+            lists = lists.select(used)
+        return rows, replace(
+            self,
+            queries=self.queries[start:stop],
+            first=self.first[start : stop + 1] - mine.start,
+            targets=self.targets[mine],
+            place=np.searchsorted(rows, self.place[mine]),
+            known=self.known.select(np.arange(start, stop)),
+            lists=lists,
+            group=group,
+            own=self.own[mine],
+            keys={name: column[rows] for name, column in self.keys.items()},
+        )
+
+    def among(self, start: int, stop: int) -> Part:
+        """Ask the same of a block of the candidates, numbered from 0: counts of all blocks add up."""
+        return replace(
+            self,
+            targets=self.targets - start,
+            known=self.known.within(start, stop),
+            size=stop - start,
+            lists=None if self.lists is None else self.lists.within(start, stop),
+            own=self.own & (self.targets >= start) & (self.targets < stop),
+            begin=self.begin + start,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Queries of one or more kinds, ready to be ranked any number of times.
+
+    >>> task = Task.of([[0], [0], [7]], targets=[3, 4, 1], size=10)
+    >>> task
+    Task(3 targets of 2 distinct queries among 10 candidates)
+    """
+
+    parts: tuple[Part, ...]
+    protocol: Mapping[str, str] = field(default_factory=dict)
+    vocabulary: str | None = None  # how entities and relations are numbered, where a graph says so
+
+    def __len__(self) -> int:
+        """Number of targets to rank."""
+        return sum(len(part.targets) for part in self.parts)
+
+    def __repr__(self) -> str:
+        """Say what is asked."""
+        counts = [part.candidates for part in self.parts]
+        low, high = min(int(c.min()) for c in counts), max(int(c.max()) for c in counts)
+        among = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        queries = sum(len(part.queries) for part in self.parts)
+        return f"Task({len(self):,} targets of {queries:,} distinct queries among {among} candidates)"
+
+    @cached_property
+    def keys(self) -> dict[str, NDArray[Any]]:
+        """The key columns that all parts have, in the order in which targets were asked."""
+        shared = [name for name in self.parts[0].keys if all(name in part.keys for part in self.parts)]
+        return {name: np.concatenate([part.keys[name] for part in self.parts]) for name in shared}
+
+    @cached_property
+    def candidates(self) -> Ints:
+        """For each target, how many candidates there are: all that chance depends on.
+
+        >>> Task.of([[0], [0]], targets=[3, 4], size=10, known=([[0]], [4])).candidates.tolist()
+        [9, 10]
+        """
+        return np.concatenate([in_place(part, part.candidates) for part in self.parts])
+
+    @property
+    def scores(self) -> int:
+        """How many scores it takes."""
+        return sum(part.scores for part in self.parts)
+
+    @property
+    def everything(self) -> Ints:
+        """For each target, how many candidates there are if known answers stay among them."""
+        return np.concatenate([in_place(part, part.everything) for part in self.parts])
+
+    @classmethod
+    def join(cls, tasks: Sequence[Task], protocol: Mapping[str, str] | None = None) -> Task:
+        """Ask several tasks as one; of their protocols, what they have in common stays."""
+        if not tasks:
+            raise InputError("no tasks to join", do="give at least one")
+        presets = dict.fromkeys(remembered(task.protocol) for task in tasks)
+        if len(presets) > 1:
+            got = " and ".join(preset.name if preset else "none" for preset in presets)
+            raise InputError("tasks by different protocols cannot be joined", got=got)
+        shared = set.intersection(*(set(task.protocol.items()) for task in tasks))
+        common = {key: value for key, value in tasks[0].protocol.items() if (key, value) in shared}
+        named = {task.vocabulary for task in tasks}
+        parts = tuple(part for task in tasks for part in task.parts)
+        return cls(parts, {**common, **(protocol or {})}, named.pop() if len(named) == 1 else None)
+
+    @classmethod
+    def of(
+        cls,
+        queries: ArrayLike,
+        targets: ArrayLike,
+        *,
+        size: int,
+        known: tuple[ArrayLike, ArrayLike] | None = None,
+        candidates: Lists | Sequence[ArrayLike] | None = None,
+        group: ArrayLike | None = None,
+        outside: Outside = "refuse",
+        repeats: bool = False,
+        side: str = "answer",
+        keys: Mapping[str, ArrayLike] | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Task:
+        """Ask for `targets[i]` in answer to the row `queries[i]`, among `range(size)`.
+
+        `known` is what is known beside the targets: rows of queries and an answer to each. They are
+        left out of the candidates of their query, except the target that is being ranked; answers that
+        are not to compete with each other must therefore be listed there too (see `answers`).
+        `candidates` are lists of ids, one per row of `queries`; or, with `group`, any number of lists,
+        and for each row the number of the one it uses. An id listed twice counts once, or with
+        `repeats` twice. A target outside its candidates is refused, or added to them for itself alone
+        (`outside="add"`).
+
+        >>> task = Task.of([[0], [1]], targets=[2, 5], size=6, candidates=[[1, 2, 3], [5, 0]])
+        >>> task.candidates.tolist()
+        [3, 2]
+        """
+        if outside not in ("refuse", "add"):
+            raise InputError("unknown rule for outside", got=repr(outside), allowed="refuse, add")
+        asked = _rows("queries", queries)
+        target = columns.integers("targets", targets, 0)
+        size = int(columns.integers("size", size, 1)[0])
+        if not len(target):
+            raise InputError("a task needs at least one target", got="none")
+        if len(asked) != len(target):
+            raise InputError(
+                "queries and targets differ in length", got=f"{len(asked)} and {len(target)}"
+            )
+        columns.refuse(target >= size, target, f"a target is not below the size, {size:,}")
+        named = {name: columns.key(name, key, len(target)) for name, key in (keys or {}).items()}
+        lists, of_row = _lists(candidates, group, len(asked), size, repeats)
+        known_rows, answers = _known(known, asked.shape[1], size)
+        code, known_code = _codes(asked, known_rows)
+        plain, number = np.unique(code, return_inverse=True)
+        place = np.minimum(np.searchsorted(plain, known_code), len(plain) - 1)
+        wanted = plain[place] == known_code
+        index = Lists.grouped(place[wanted], answers[wanted], len(plain))
+        if lists is not None:
+            # the same query with another list of candidates is another query
+            # and in the order of the lists, so that those who share one are neighbours
+            _, where, query_of = np.unique(
+                of_row * len(plain) + number, return_index=True, return_inverse=True
+            )
+            index = index.select(number[where])
+            inside = _contains(lists, of_row[where][index.owner], index.values)
+            index = Lists.grouped(index.owner[inside], index.values[inside], len(where))
+        else:
+            _, where, query_of = np.unique(number, return_index=True, return_inverse=True)
+        order = np.argsort(query_of, kind="stable")
+        target, query_of, group_of = target[order], query_of[order], of_row[where]
+        there = np.ones(len(target), dtype=bool)
+        if lists is not None:
+            if outside == "refuse" and not lists.lengths[group_of].all():
+                empty = asked[where[np.flatnonzero(lists.lengths[group_of] == 0)[0]]]
+                raise InputError("a query has no candidates", got=f"an empty list for {empty.tolist()}")
+            there = _contains(lists, group_of[query_of], target)
+            if outside == "refuse" and not there.all():
+                raise _outside(asked[order], target, ~there, {k: named[k][order] for k in named})
+        part = Part(
+            side=side,
+            queries=asked[where],
+            first=np.searchsorted(query_of, np.arange(len(where) + 1)),
+            targets=target,
+            place=order,
+            known=index,
+            size=size,
+            lists=lists,
+            group=group_of,
+            own=there & ~_contains(index, query_of, target),
+            keys=named,
+        )
+        return cls((part,), entries(protocol))
+
+    # The settings of the field -------------------------------------------------------------------
+
+    @classmethod
+    def alignment(
+        cls,
+        pairs: ArrayLike,
+        *,
+        size: int,
+        known: ArrayLike | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Task:
+        """Entity alignment: for `(source, target)` pairs, rank the target among `size` entities.
+
+        A source with several targets has them filtered against each other, and against the pairs in
+        `known` (those of the training split, say). The query is `(source,)`.
+
+        >>> Task.alignment([[0, 3], [0, 4], [1, 1]], size=5).candidates.tolist()
+        [4, 4, 5]
+        """
+        source, target = _columns("pairs", pairs, 2).T
+        every = np.concatenate([_columns("pairs", p, 2) for p in (pairs, known) if p is not None])
+        return cls.of(
+            source[:, None],
+            target,
+            size=size,
+            known=(every[:, :1], every[:, 1]),
+            side="target",
+            keys={"source": source, "target": target, "query": source},
+            protocol={"task": "entity alignment", **(protocol or {})},
+        )
+
+    @classmethod
+    def links(
+        cls,
+        edges: ArrayLike,
+        *,
+        size: int,
+        known: ArrayLike | None = None,
+        directed: bool = True,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Task:
+        """Uni-relational link prediction: rank both ends of each edge among `size` nodes.
+
+        `known` holds more edges to leave out (those of the training split, say). In an undirected graph
+        an edge is known in both directions. The query is `(source, -1)` or `(-1, target)`.
+
+        >>> Task.links([[0, 1], [0, 2]], size=4, directed=False).candidates.tolist()
+        [3, 3, 4, 4]
+        """
+        asked = _columns("edges", edges, 2)
+        every = np.concatenate([asked] + ([] if known is None else [_columns("edges", known, 2)]))
+        if not directed:
+            every = np.concatenate([every, every[:, ::-1]])
+        sides = []
+        for side, answer in (("target", 1), ("source", 0)):
+            sides.append(
+                cls.of(
+                    _with_hole(asked, answer),
+                    asked[:, answer],
+                    size=size,
+                    known=(_with_hole(every, answer), every[:, answer]),
+                    side=side,
+                    keys={"source": asked[:, 0], "target": asked[:, 1], "side": side},
+                )
+            )
+        return cls.join(sides, {"task": "link prediction, one relation", **(protocol or {})})
+
+    @classmethod
+    def answers(
+        cls,
+        queries: ArrayLike,
+        answers: Sequence[ArrayLike],
+        *,
+        size: int,
+        known: Sequence[ArrayLike] | None = None,
+        protocol: Mapping[str, str] | None = None,
+    ) -> Task:
+        """Query answering: each query has a list of answers, ranked without each other in the way.
+
+        `known` lists, for each query, answers that are not to be ranked (the easy ones, that follow
+        from training facts), and are left out too.
+
+        >>> Task.answers([[0, 9], [1, 9]], [[2, 3, 4], [0]], size=5, known=[[1], []]).candidates.tolist()
+        [2, 2, 2, 5]
+        """
+        asked = _rows("queries", queries)
+        lists = Lists.of(answers)
+        given = [lists] + ([] if known is None else [Lists.of(known)])
+        for one in given:
+            if len(one) != len(asked):
+                raise InputError(
+                    "there must be a list of answers for each query",
+                    got=f"{len(one)} lists for {len(asked)} queries",
+                )
+        return cls.of(
+            asked[lists.owner],
+            lists.values,
+            size=size,
+            known=(
+                np.concatenate([asked[one.owner] for one in given]),
+                np.concatenate([one.values for one in given]),
+            ),
+            keys={"query": lists.owner, "answer": lists.values},
+            protocol={"task": "query answering", **(protocol or {})},
+        )
+
+
+class Blocks:
+    """A task cut into smaller ones, each of so many distinct queries of one side at most.
+
+    >>> blocks = Blocks(Task.of([[7], [0], [7], [0]], targets=[3, 4, 1, 2], size=10), queries=1)
+    >>> len(blocks), blocks[0]
+    (2, Task(2 targets of 1 distinct queries among 10 candidates))
+    >>> blocks.rows(0).tolist(), blocks.rows(1).tolist()
+    ([1, 3], [0, 2])
+    """
+
+    def __init__(self, task: Task, queries: int) -> None:
+        """Say where to cut; a block is cut out when it is asked for."""
+        self.task, self.queries = task, queries
+        self._before = offsets([len(part.targets) for part in task.parts])
+        self._cuts = [
+            (number, start, min(start + queries, len(part.queries)))
+            for number, part in enumerate(task.parts)
+            for start in range(0, len(part.queries), queries)
+        ]
+
+    def __len__(self) -> int:
+        """Number of blocks."""
+        return len(self._cuts)
+
+    def __getitem__(self, i: int) -> Task:
+        """Give a block, with the keys that all parts of the task have."""
+        _, part = self._cut(i)
+        keys = {name: column for name, column in part.keys.items() if name in self.task.keys}
+        return replace(self.task, parts=(replace(part, keys=keys),))
+
+    def rows(self, i: int) -> Ints:
+        """Say where the targets of a block stand among all."""
+        rows, _ = self._cut(i)
+        return np.asarray(self._before[self._cuts[i][0]] + rows)
+
+    def _cut(self, i: int) -> tuple[Ints, Part]:
+        number, start, stop = self._cuts[i]
+        return self.task.parts[number].between(start, stop)
+
+
+def in_place(part: Part, column: NDArray[Any]) -> NDArray[Any]:
+    """Put a column of a part's targets back into the order in which they were asked."""
+    result = np.empty_like(column)
+    result[part.place] = column
+    return result
+
+
+def sample(task: Task, k: int, seed: int = 0) -> Task:
+    """Rank against `k` candidates per query, drawn from those that are neither known nor targets.
+
+    The draw depends on the seed and on the query itself, not on its place among others or on anything
+    else that is asked, so a query has the same sample in every task. Where fewer than `k` are left,
+    all of them are taken. Beside each target is noted how many candidates it has in all, from which
+    `estimate` says what a full ranking would have given; unless targets of a query compete, which are
+    then there beside the sample.
+    """
+    k = int(columns.integers("the number of sampled candidates", k, 1)[0])
+    seed = int(columns.integers("seed", seed, 0)[0])
+    parts = []
+    for part in task.parts:
+        if part.lists is not None:
+            raise InputError("sampling is from all candidates", got="lists of candidates")
+        queries = len(part.queries)
+        taken = Lists.grouped(
+            np.concatenate([part.known.owner, part.query_of]),
+            np.concatenate([part.known.values, part.targets]),
+            queries,
+        )
+        drawn = _draw(part.queries, taken, part.size, k, seed)
+        lists = Lists.grouped(
+            np.concatenate([drawn.owner, part.query_of]),
+            np.concatenate([drawn.values, part.targets]),
+            queries,
+        )
+        # targets are candidates of their query, and filtered against each other where they are known
+        known_target = _contains(part.known, part.query_of, part.targets)
+        known = Lists.grouped(part.query_of[known_target], part.targets[known_target], queries)
+        parts.append(
+            replace(part, lists=lists, group=np.arange(queries), known=known, own=~known_target)
+        )
+    words = f"{k} sampled per query{SEED}{seed}"
+    sampled = replace(task, parts=tuple(parts), protocol={**task.protocol, "candidates": words})
+    if (sampled.candidates - 1 != np.minimum(task.candidates - 1, k)).any():
+        words += BESIDE  # no plain sample of the candidates any more
+        return replace(sampled, protocol={**task.protocol, "candidates": words})
+    return replace(sampled, parts=tuple(_with_draws(task, parts)))
+
+
+def _with_draws(task: Task, parts: Sequence[Part]) -> Iterator[Part]:
+    """Note beside each target how many candidates it has in all, and the draw it shares with others."""
+    before = 0
+    for whole, part in zip(task.parts, parts, strict=True):
+        own = {FULL: in_place(whole, whole.candidates), DRAW: in_place(part, before + part.query_of)}
+        yield replace(part, keys={**part.keys, **own})
+        before += len(part.queries)
+
+
+def _draw(queries: Ints, taken: Lists, size: int, k: int, seed: int) -> Lists:
+    """Draw k distinct ids per query that are not taken: hashes of query and attempt, until new."""
+    free = size - taken.lengths
+    few = np.flatnonzero(free <= k)  # nothing to choose: everything that is free
+    rest = [np.setdiff1d(np.arange(size), taken[int(i)], assume_unique=True) for i in few]
+    state = _mix(np.full(len(queries), seed, dtype=np.uint64))
+    for column in queries.T:
+        state = _mix(state ^ _mix(column.astype(np.uint64)))
+    pool = taken.owner * size + taken.values
+    missing = np.where(free <= k, 0, k)
+    owners, values = [np.repeat(few, free[few])], [np.concatenate([*rest, np.zeros(0, np.int64)])]
+    attempt = np.zeros(len(queries), dtype=np.uint64)
+    while missing.any():
+        owner = np.repeat(np.arange(len(queries)), missing)
+        within = np.arange(len(owner)) - np.repeat(offsets(missing)[:-1], missing)
+        draw = _mix(state[owner] + attempt[owner] + within.astype(np.uint64) + np.uint64(1))
+        value = (draw % np.uint64(size)).astype(np.int64)
+        attempt += missing.astype(np.uint64)
+        fresh, where = np.unique(owner * size + value, return_index=True)
+        where = where[~_in_sorted(fresh, pool)]
+        owners.append(owner[where])
+        values.append(value[where])
+        pool = np.sort(np.concatenate([pool, owner[where] * size + value[where]]))
+        missing = missing - np.bincount(owner[where], minlength=len(queries))
+    return Lists.grouped(np.concatenate(owners), np.concatenate(values), len(queries))
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64 bits (the finaliser of splitmix64): every input bit moves every output bit."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+# Checks and indices ------------------------------------------------------------------------------
+
+
+def _rows(name: str, values: ArrayLike) -> Ints:
+    """Give a table of whole numbers, a row per query; a single column may come as a vector."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be rows of one length", got="ragged rows") from None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or not array.shape[1]:
+        raise InputError(f"{name} must be rows of whole numbers", got=f"shape {array.shape}")
+    flat = columns.integers(name, array.ravel(), HOLE, 2**62)
+    return np.ascontiguousarray(flat.reshape(array.shape))
+
+
+def _columns(name: str, values: ArrayLike, width: int) -> Ints:
+    table = _rows(name, values)
+    if not table.size:
+        return np.zeros((0, width), np.int64)
+    if table.shape[1] != width:
+        raise InputError(f"{name} must have {width} columns", got=f"shape {table.shape}")
+    return table
+
+
+def _with_hole(rows: Ints, column: int) -> Ints:
+    asked = rows.copy()
+    asked[:, column] = HOLE
+    return asked
+
+
+def _known(known: tuple[ArrayLike, ArrayLike] | None, width: int, size: int) -> tuple[Ints, Ints]:
+    if known is None:
+        return np.zeros((0, width), np.int64), np.zeros(0, np.int64)
+    if len(known) != 2:
+        raise InputError("known must be queries and an answer to each", got=f"{len(known)} items")
+    rows, answers = _rows("known queries", known[0]), columns.integers("known answers", known[1], 0)
+    if len(rows) != len(answers) or rows.shape[1] != width:
+        raise InputError(
+            "known answers do not fit the queries",
+            got=f"{len(rows)} rows of {rows.shape[1]} columns with {len(answers)} answers",
+            allowed=f"rows of {width} columns, with an answer each",
+        )
+    columns.refuse(answers >= size, answers, f"a known answer is not below the size, {size:,}")
+    return rows, answers
+
+
+def _lists(
+    candidates: Lists | Sequence[ArrayLike] | None,
+    group: ArrayLike | None,
+    rows: int,
+    size: int,
+    repeats: bool,
+) -> tuple[Lists | None, Ints]:
+    """Check the lists: ids in range, sorted, each once unless repeats count; which row uses which."""
+    if candidates is None:
+        return None, np.zeros(rows, np.int64)
+    given = candidates if isinstance(candidates, Lists) else Lists.of(candidates)
+    columns.refuse(given.values >= size, given.values, f"a candidate is not below the size, {size:,}")
+    of_row = np.arange(rows) if group is None else columns.integers("group", group, 0)
+    if len(of_row) != rows or (len(given) != rows if group is None else of_row.max() >= len(given)):
+        raise InputError(
+            "each query needs its list of candidates", got=f"{len(given)} lists for {rows} queries"
+        )
+    if repeats:
+        return Lists(given.first, np.sort(given.owner * size + given.values) % size), of_row
+    return Lists.grouped(given.owner, given.values, len(given)), of_row
+
+
+def _codes(asked: Ints, known: Ints) -> tuple[Ints, Ints]:
+    """Number rows, so that equal rows and only those have equal numbers."""
+    every = np.concatenate([asked, known])
+    low = every.min(axis=0)
+    spans = [int(span) + 1 for span in every.max(axis=0) - low]
+    # the column with the fewest values first (relations): queries that share it are then neighbours
+    order = np.argsort(spans, kind="stable").tolist()
+    if prod(spans) < 2**62:
+        code = np.zeros(len(every), dtype=np.int64)
+        for i in order:
+            code = code * spans[i] + (every[:, i] - low[i])
+    else:
+        code, _ = columns.encode([every[:, i] for i in order])
+    return code[: len(asked)], code[len(asked) :]
+
+
+def _contains(lists: Lists, which: Ints, values: Ints) -> NDArray[np.bool_]:
+    """Say of each value whether it is in its list; the lists are sorted."""
+    if not len(lists.values):
+        return np.zeros(len(values), dtype=bool)
+    most = int(max(lists.values.max(), values.max(initial=0))) + 1
+    return _in_sorted(which * most + values, lists.owner * most + lists.values)
+
+
+def _in_sorted(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
+    if not len(ordered):
+        return np.zeros(len(values), dtype=bool)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.asarray(ordered[place] == values)
+
+
+def _outside(
+    queries: Ints, targets: Ints, bad: NDArray[np.bool_], keys: Mapping[str, NDArray[Any]]
+) -> InputError:
+    row = int(np.flatnonzero(bad)[0])
+    names = ", ".join(f"{name} {column[row]}" for name, column in keys.items())
+    return InputError(
+        "a target is not among the candidates of its query",
+        got=(names or f"target {targets[row]} of query {queries[row].tolist()}")
+        + (f", and {bad.sum() - 1:,} more" if bad.sum() > 1 else ""),
+        do="give candidates that contain the targets, or add each to its own set: outside='add'",
+    )

@@ -1,0 +1,248 @@
+"""Bounds around a metric: the delta method, order statistics, and the bootstrap on distinct units.
+
+The bootstrap never copies ranks. What the metrics need of a unit is a handful of sums (its weight and
+its terms), many units are alike in them, and a bootstrap sample of n units is a multinomial vector of
+how often each distinct row is drawn; every metric of it is then one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, isnan, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from evenrank._internal import columns
+from evenrank._internal.arrays import Floats, Function, Ints
+from evenrank.metrics.adjusted import Adjusted, Affine, Expression
+from evenrank.metrics.chance import Null
+from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.tally import Histogram
+from evenrank.ranks.evaluation import bare
+from evenrank.stats._sample import Sample
+
+OFTEN = 16  # a binomial draw costs about as much as drawing this many units one by one
+BLOCK = 200_000  # counts held at once
+NO_SPREAD = "the same for every {unit}: its spread cannot be told from these"
+NO_SPREAD_WITHIN = "the same for every {unit} of a group: its spread cannot be told from these"
+
+
+class Bounds(NamedTuple):
+    """An interval and the standard error behind it; where there is none, `why`."""
+
+    low: float = nan
+    high: float = nan
+    standard_error: float = nan
+    why: str = ""
+
+
+def refusal(expression: Expression, sample: Sample, value: float) -> str | None:
+    """Say why there can be no interval by any method, or None; an undefined value has said so itself."""
+    metric = bare(expression)
+    if isnan(value):
+        return ""
+    if isinstance(metric, Statistic) and metric.kind == "count":
+        return "the number of targets, not an estimate"
+    if isinstance(expression, Adjusted) and expression.adjustment == "chance":
+        return "computed from the candidate counts, not estimated"
+    if isinstance(metric, Metric) and abs(metric.p) == inf:
+        return "an extreme of these targets, which tells nothing certain of the extreme of others"
+    if sample.units < 2:
+        return "one {unit} alone has no spread"
+    if isinstance(metric, Metric) and not sample.terms(metric).finite:
+        return "infinite for some targets, or their inverse is"
+    if isinstance(metric, Metric) and not sample.pull(sample.terms(metric).x).any():
+        return NO_SPREAD if sample.groups == 1 else NO_SPREAD_WITHIN
+    return None
+
+
+def delta(sample: Sample, values: Mapping[Expression, float], level: float) -> Iterator[Bounds]:
+    """Give symmetric intervals from how each unit pulls on a metric; of quantiles, order statistics."""
+    for expression, value in values.items():
+        if isinstance(bare(expression), Statistic):
+            yield _order_statistics(sample, expression, level)
+            continue
+        error = sample.error(sample.pull_on(expression))
+        if not error.size > 0:
+            yield Bounds(why="without a slope at this value")
+            continue
+        reach, (least, most) = error.reach(level), possible(expression, sample)
+        yield Bounds(max(value - reach, least), min(value + reach, most), error.size)
+
+
+def possible(expression: Expression, sample: Sample) -> tuple[float, float]:
+    """Give the least and the most that a metric can be, drawn on the scale of its adjustment."""
+    low, high = sorted(_adjustment(expression, sample)(np.array(bare(expression).range)).tolist())
+    return low, high
+
+
+def _order_statistics(sample: Sample, expression: Expression, level: float) -> Bounds:
+    """Bound a quantile by two ranks: how many lie below the true quantile is binomial.
+
+    P(fewer than l of n ranks lie at or below the quantile) and P(u or more lie below it) are each at
+    most (1 - level) / 2, whatever the law of the ranks is.
+    """
+    from scipy.stats import binom
+
+    metric = bare(expression)
+    assert isinstance(metric, Statistic)
+    if metric.kind != "quantile":
+        return Bounds(why="without an analytic interval; the bootstrap gives one")
+    if sample.units < len(sample.ranks) or not sample.tally.equal_weights:
+        why = "by order statistics only for independent targets of equal weight"
+        return Bounds(why=f"{why}; the bootstrap bounds others")
+    rank, tail = np.sort(sample.rank()), (1.0 - level) / 2
+    low, high = (int(binom.ppf(p, len(rank), metric.at or 0.0)) for p in (tail, 1.0 - tail))
+    if low < 1 or high >= len(rank):
+        return Bounds(why="too near an end, or of too few targets, to be bounded by order statistics")
+    adjust = _adjustment(expression, sample)
+    ends = adjust(np.array([rank[low - 1], rank[high]]) ** float(metric.q))
+    return Bounds(*sorted(ends.tolist()))
+
+
+def bootstrap(
+    sample: Sample, expressions: Sequence[Expression], level: float, samples: int, seed: int, bca: bool
+) -> Iterator[Bounds]:
+    """Give intervals from bootstrap samples of units: BCa (Efron 1987), or plain percentiles.
+
+    Quantiles and spreads are not smooth enough for BCa's acceleration and always get percentiles.
+    """
+    metrics = list(dict.fromkeys(m for m in map(bare, expressions) if isinstance(m, Metric)))
+    means = Means(sample, metrics)
+    sources = means.drawn(samples, seed), means.observed, means.without_one
+    for expression in expressions:
+        metric, adjust = bare(expression), _adjustment(expression, sample)
+        if isinstance(metric, Statistic):
+            drawn = adjust(_statistics(sample, metric, samples, seed))
+            stays = metric.kind == "quantile" and drawn.min() == drawn.max()  # ranks are whole numbers
+            here = float(drawn[0])
+            yield Bounds(here, here, 0.0) if stays else _percentiles(drawn, level)
+            continue
+        at = metrics.index(metric)
+        drawn, observed, apart = (adjust(means.terms[at].value(source[..., at])) for source in sources)
+        if bca:
+            yield _bca(drawn, float(observed), apart, means.counts, level)
+        else:
+            yield _percentiles(drawn, level)
+
+
+def _adjustment(expression: Expression, sample: Sample) -> Function:
+    """Give the map from raw values; its chance law is that of all targets, for every sample."""
+    if not isinstance(expression, Adjusted):
+        return lambda raw: raw
+    adjust = expression.map(Null(expression.metric, sample.tally.sizes))
+    return adjust if isinstance(adjust, Affine) else np.vectorize(adjust, otypes=[float])
+
+
+class Means:
+    """The weighted mean of each metric's terms, in bootstrap samples of units."""
+
+    def __init__(self, sample: Sample, metrics: Sequence[Metric]) -> None:
+        """Sum up each unit, and count the distinct sums."""
+        self.terms = [sample.terms(metric) for metric in metrics]
+        sums = [sample.total(sample.weight), *(sample.total(sample.weight * t.x) for t in self.terms)]
+        distinct = Histogram.of(**{str(i): column for i, column in enumerate(sums)})
+        self.counts = distinct.counts
+        self._rows = np.column_stack(list(distinct.columns.values()))
+        self._total = self.counts @ self._rows
+
+    @property
+    def observed(self) -> Floats:
+        """The means of the units as they are."""
+        return _ratio(self._total)
+
+    @property
+    def without_one(self) -> Floats:
+        """The means with one unit left out, for each distinct unit."""
+        return _ratio(self._total - self._rows)
+
+    def drawn(self, samples: int, seed: int) -> Floats:
+        """Give the means of bootstrap samples."""
+        blocks = (times @ self._rows for times in resampled(self.counts, samples, seed))
+        return _ratio(np.concatenate(list(blocks)))
+
+
+def _ratio(sums: Floats) -> Floats:
+    return np.asarray(sums[..., 1:] / sums[..., :1])
+
+
+def resampled(counts: Ints, samples: int, seed: int) -> Iterator[Floats]:
+    """Draw as many units as there are, again and again: how often each distinct one comes, in blocks.
+
+    The counts are multinomial. Those of frequent units are drawn as such; all rare ones together are one
+    cell of it, filled by drawing single units, because a binomial draw costs as much as many of these.
+
+    >>> [block.sum(axis=1).tolist() for block in resampled(np.array([1, 2, 50]), samples=2, seed=0)]
+    [[53.0, 53.0]]
+    """
+    rng = np.random.default_rng(seed)
+    often = np.flatnonzero(counts >= OFTEN)
+    seldom = np.flatnonzero(counts < OFTEN)
+    pool = np.repeat(seldom, counts[seldom])
+    cells = np.append(counts[often], len(pool)) / counts.sum()
+    step = max(1, BLOCK // int(max(len(counts), len(pool))))
+    for first in range(0, samples, step):
+        rows = min(step, samples - first)
+        drawn = rng.multinomial(counts.sum(), cells, rows)
+        owner = np.repeat(np.arange(rows) * len(counts), drawn[:, -1])
+        picked = pool[rng.integers(0, max(1, len(pool)), len(owner), dtype=np.int32)]
+        times = np.bincount(picked + owner, minlength=rows * len(counts)).reshape(rows, -1)
+        times[:, often] = drawn[:, :-1]
+        yield times.astype(float)
+
+
+def _statistics(sample: Sample, statistic: Statistic, samples: int, seed: int) -> Floats:
+    """Describe the ranks of bootstrap samples, one by one."""
+    row, (rank, weight) = columns.encode([sample.rank(), sample.weight])
+    equal = sample.tally.equal_weights
+    weight = np.ones(len(rank)) if equal else weight
+    return np.array(
+        [
+            statistic.of(rank[mass > 0], mass[mass > 0], equal)
+            for block in _row_counts(sample, row, samples, seed)
+            for mass in block * weight
+        ]
+    )
+
+
+def _row_counts(sample: Sample, row: Ints, samples: int, seed: int) -> Iterator[Floats]:
+    """Count how often each distinct row comes in bootstrap samples of units, in blocks."""
+    from scipy.sparse import csr_array
+
+    if sample.units == len(row):  # targets alone: those of one row are alike
+        yield from resampled(np.bincount(row), samples, seed)
+        return
+    within = csr_array((np.ones(len(row)), (sample.unit, row)))
+    for times in resampled(np.ones(sample.units, dtype=np.int64), samples, seed):
+        yield np.asarray(times @ within)
+
+
+def _percentiles(drawn: Floats, level: float, at: Floats | None = None) -> Bounds:
+    if not np.isfinite(drawn).all():
+        return Bounds(why="without a value in some bootstrap samples")
+    error = float(drawn.std(ddof=1))
+    if error == 0:
+        return Bounds(why=NO_SPREAD)
+    low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2] if at is None else at)
+    return Bounds(float(low), float(high), error)
+
+
+def _bca(drawn: Floats, observed: float, apart: Floats, counts: Ints, level: float) -> Bounds:
+    """Correct the percentiles for bias and for a spread that changes with the value.
+
+    `z0` is where the value lies among the samples, `a` a sixth of the skewness of the jackknife values;
+    both move the two percentiles (Efron 1987, Better bootstrap confidence intervals, section 3).
+    """
+    from scipy.special import ndtr, ndtri
+
+    if not (np.isfinite(drawn).all() and np.isfinite(apart).all()):
+        return _percentiles(drawn, level)
+    below = ((drawn < observed).mean() + (drawn <= observed).mean()) / 2  # half of those that are equal
+    from_mean = (counts @ apart) / counts.sum() - apart
+    square = float(counts @ from_mean**2)
+    if not 0 < below < 1 or square == 0:
+        return _percentiles(drawn, level)
+    z0, a = ndtri(below), float(counts @ from_mean**3) / (6 * square**1.5)
+    ends = z0 + ndtri([0.5 - level / 2, 0.5 + level / 2])
+    return _percentiles(drawn, level, ndtr(z0 + ends / (1 - a * ends)))

@@ -1,0 +1,172 @@
+"""The design of a sample: how many of how many candidates were drawn, and the law of what they show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank._internal.arrays import Floats, Function, Ints
+
+ALIKE = 1.1  # targets share a design where their numbers of candidates differ by a tenth at most
+EVERY = 64  # ranks so small are all looked at
+STEP = 0.25  # between the ranks looked at: in standard deviations of what is sampled
+GROWTH = 0.05  # and never more than this share of the rank
+JUMP = 0.005  # a term that changes by more, of all it changes, is looked at on both sides
+SEARCHED = 100_000  # how far jumps are looked for
+FINER = 4  # ranks looked at to make sure, for each rank of a first look
+SINGLE = 24  # counts so small are told apart; larger ones only
+WIDTH = 0.08  # where they differ by this share
+BLOCK = 1_000_000  # probabilities worked out at once
+
+
+def law(drawn: int, size: int, ranks: Ints) -> Floats:
+    """Give P(x of the drawn candidates are better), a row per rank, a column for each x.
+
+    >>> law(2, 4, np.array([1, 2, 4])).round(3).tolist()
+    [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0], [0.0, 0.0, 1.0]]
+    """
+    found = np.empty((len(ranks), drawn + 1))
+    step = max(1, BLOCK // (drawn + 1))
+    for first in range(0, len(ranks), step):
+        found[first : first + step] = _law(drawn, size, ranks[first : first + step, None])
+    return found
+
+
+def _law(drawn: int, size: int, ranks: Ints) -> Floats:
+    x, better, worse = np.arange(drawn + 1), ranks - 1, size - ranks
+    possible = (x <= better) & (drawn - x <= worse)
+    chosen, left = np.minimum(x, better), np.clip(drawn - x, 0, worse)
+    log_p = _log_ways(better, chosen) + _log_ways(worse, left) - _log_ways(size - 1, drawn)
+    p = np.where(possible, np.exp(log_p), 0.0)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))  # log factorials of 10^9 leave five digits
+
+
+def _log_ways(n: Ints | int, k: Ints | int) -> Floats:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def nodes(drawn: int, size: int, fine: int = 1) -> Ints:
+    """Choose ranks between which the law of the counts does not change much.
+
+    In the angle `asin sqrt(R / N)` the counts have a standard deviation of about `1 / (2 sqrt k)`
+    everywhere; steps are a part of that, and `fine` times as short where asked.
+    """
+    angle = np.arange(0.0, pi / 2, STEP / fine / (2.0 * sqrt(drawn)))
+    growing = np.exp(np.arange(0.0, log(size) + GROWTH, GROWTH / fine))
+    every = np.arange(1, min(size, EVERY * fine) + 1)
+    found = np.concatenate([every, 1 + (size - 1) * np.sin(angle) ** 2, growing, [size]])
+    return np.unique(np.minimum(np.round(found), size)).astype(np.int64)
+
+
+def jumps(term: Function, size: int) -> Ints:
+    """Give the ranks on both sides of where a term jumps.
+
+    >>> jumps(lambda r: (r <= 300) * 1.0, 1000).tolist()
+    [300, 301]
+    """
+    searched = np.arange(1, min(size, SEARCHED) + 1)
+    change = np.abs(np.diff(term(searched.astype(float))))
+    before = searched[:-1][change > JUMP * change.sum()]
+    return np.union1d(before, before + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """So many candidates drawn, for targets with about as many candidates in all: which targets.
+
+    `sizes` are the distinct numbers of candidates, the target included; `size_of` says which of them
+    each target has; `low` and `high` are the counts x that its ties allow.
+    """
+
+    drawn: int
+    sizes: Ints
+    targets: Ints
+    size_of: Ints
+    low: Ints
+    high: Ints
+
+    @property
+    def exhaustive(self) -> bool:
+        """Whether all candidates were drawn."""
+        return int(self.sizes[-1]) - 1 <= self.drawn
+
+    @cached_property
+    def typical(self) -> int:
+        """The most frequent number of candidates."""
+        return int(self.sizes[np.bincount(self.size_of).argmax()])
+
+    @cached_property
+    def bins(self) -> Ints:
+        """Where bins of counts begin: a bin for each small count, then for ever more neighbours."""
+        growing = SINGLE * np.exp(np.arange(0.0, log(max(self.drawn, SINGLE) / SINGLE), WIDTH))
+        starts = np.concatenate([np.arange(SINGLE), np.round(growing)]).astype(np.int64)
+        return np.unique(starts[starts <= self.drawn])
+
+    def binned(self, size: int, ranks: Ints) -> Floats:
+        """Give the law of the bins at some ranks."""
+        return np.add.reduceat(law(self.drawn, size, ranks), self.bins, axis=1)
+
+    @cached_property
+    def grids(self) -> dict[int, tuple[Ints, Floats, NDArray[np.bool_]]]:
+        """Many ranks, the law of the bins there, and which ranks are enough for a first look.
+
+        For the least and the largest number of candidates: what holds for both holds in between.
+        """
+        found = {}
+        for size in {int(self.sizes[0]), int(self.sizes[-1])}:
+            ranks = nodes(self.drawn, size, FINER)
+            first = np.isin(ranks, nodes(self.drawn, size))
+            found[size] = ranks, self.binned(size, ranks), first
+        return found
+
+    def counted(self, weight: Floats) -> Floats:
+        """Give the weight of the targets at each x; a tie is spread over what it allows."""
+        weight = weight[self.targets]
+        share = weight / (self.high - self.low + 1)
+        ends = np.zeros(self.drawn + 2)
+        np.add.at(ends, self.low, share)
+        np.subtract.at(ends, self.high + 1, share)
+        counts = np.cumsum(ends[:-1])
+        return np.where(counts > 1e-12 * weight.sum(), counts, 0.0)  # what is less is rounding
+
+    def look_up(self, table: Floats) -> Floats:
+        """Give T of each target: T is a row for all sizes or one per size; ties get the mean over them.
+
+        A tie is broken at random by `expected`: any of the ranks it allows, one as likely as another;
+        and among the candidates drawn the same is true of x.
+        """
+        row = self.size_of if len(table) > 1 else np.zeros_like(self.size_of)
+        values = np.array(table[row, self.low])
+        tied = np.flatnonzero(self.high > self.low)
+        if len(tied):
+            total = np.pad(np.cumsum(table, axis=1), ((0, 0), (1, 0)))
+            row, low, end = row[tied], self.low[tied], self.high[tied] + 1
+            values[tied] = (total[row, end] - total[row, low]) / (end - low)
+        return values
+
+
+def designs(drawn: Ints, full: Ints, low: Ints, high: Ints) -> list[Design]:
+    """Put targets together that have the same number of candidates drawn and about as many in all."""
+    made = []
+    for k in np.unique(drawn).tolist():
+        mine = np.flatnonzero(drawn == k)
+        exhaustive = full[mine] - 1 <= k
+        rest = np.unique(full[mine[~exhaustive]])
+        while len(rest):
+            together = rest[rest <= ALIKE * rest[0]]
+            made.append(_design(k, mine[np.isin(full[mine], together)], full, low, high))
+            rest = rest[len(together) :]
+        if exhaustive.any():
+            made.append(_design(k, mine[exhaustive], full, low, high))
+    return made
+
+
+def _design(drawn: int, targets: Ints, full: Ints, low: Ints, high: Ints) -> Design:
+    sizes, size_of = np.unique(full[targets], return_inverse=True)
+    return Design(drawn, sizes, targets, size_of, low[targets], high[targets])

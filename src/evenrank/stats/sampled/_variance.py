@@ -1,0 +1,100 @@
+"""How much a mean of corrections varies: with the candidates drawn, or with the targets too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, sqrt
+
+import numpy as np
+
+from evenrank._internal.arrays import Floats, Ints
+from evenrank.stats.sampled._corrections import Fit
+from evenrank.stats.sampled._design import Design
+
+
+def spread(table: Floats, design: Design, fit: Fit) -> Floats:
+    """Give the variance of T over candidates, to be expected of each target by a fitted distribution."""
+    row = table[0] if len(table) == 1 else table[np.searchsorted(design.sizes, design.typical)]
+    law = fit.law(design)
+    variance = np.maximum(law @ row**2 - (law @ row) ** 2, 0.0)
+    return design.look_up(fit.expected(variance, design)[None, :])
+
+
+def over_draws(weight: Floats, variance: Floats, draw: Ints) -> float:
+    """Give the standard error over candidates, at most: targets of one draw might move as one.
+
+    `sd(sum) <= sum of sd`, so a draw has at most its weight times the weighted sum of variances.
+    """
+    share = weight / weight.sum()
+    together = np.bincount(draw, weights=share) * np.bincount(draw, weights=share * variance)
+    return sqrt(float(together.sum()))
+
+
+def unseen(weight: Floats, unit: Ints, level: float) -> float:
+    """Give the share that values which no unit showed may have, at a level: the rule of three.
+
+    Of n independent units, something with a share of `log(2 / (1 - level)) / n` is seen in none once in
+    `2 / (1 - level)` times; units of different weight count as fewer (Kish: 1 / sum of squared shares).
+    """
+    share = np.bincount(unit, weights=weight) / weight.sum()
+    return min(1.0, log(2.0 / (1.0 - level)) * float((share**2).sum()))
+
+
+def step_of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> float:
+    """Give by how much one more better candidate raises an estimated mean rank, on average.
+
+    Where few candidates are better, their number is nearly a Poisson variable, and skewed: an interval
+    knows its variance at its own ends only if it knows what one of them counts.
+    """
+    each = np.zeros(len(weight))
+    for design in designs:
+        if not design.exhaustive:
+            others = (design.sizes - 1.0)[design.size_of]
+            each[design.targets] = weight[design.targets] * others / design.drawn
+    steps = np.bincount(draw, weights=each / weight.sum())
+    return float((steps**2).sum() / (steps.sum() or 1.0))
+
+
+def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple[float, float] | None:
+    """Give the standard error of the mean rank over candidates, unbiased, and of how many draws it is.
+
+    None where a single candidate was drawn, which shows no spread. Draws that show nothing of the
+    variance do not count (`(sum v)^2 / sum v^2`): of a model hardly ever beaten, few do, and what is
+    known of its variance is as little as they are.
+
+    Candidates better than a target are better than every target below it, so among the candidates of
+    one draw the sets counted are nested: with `a = w (N - 1) / k`, the sum of `a x` over the targets of
+    a draw is a sum over its k candidates, and their sample variance gives
+
+        (1 - k / (N - 1)) k / (k - 1) (sum_ij a_i a_j min(x_i, x_j) - (sum_i a_i x_i)^2 / k)
+
+    A tie counts half for those it beats and half for those it might beat, which are nested as well.
+    """
+    a, x, k = (np.zeros(2 * len(weight)) for _ in range(3))
+    owner = np.tile(draw, 2)
+    for design in designs:
+        if design.drawn < 2 and not design.exhaustive:
+            return None
+        others = (design.sizes - 1.0)[design.size_of]
+        left = np.maximum(1.0 - design.drawn / np.maximum(others, 1.0), 0.0)
+        drawn = max(design.drawn, 1)
+        scale = others / drawn * np.sqrt(left * drawn / max(drawn - 1, 1))
+        for half, count in ((0, design.low), (len(weight), design.high)):
+            at = design.targets + half
+            a[at], x[at] = weight[design.targets] * scale / 2.0, count
+            k[at] = design.drawn
+    order = np.lexsort((x, owner))
+    a, x, k, owner = a[order], x[order], np.maximum(k[order], 1.0), owner[order]
+    above = _within(a, owner)  # the sum of a from here to the end of the draw
+    shared = np.bincount(owner, weights=x * (above**2 - (above - a) ** 2))
+    square = np.bincount(owner, weights=a * x / np.sqrt(k)) ** 2
+    variance = np.maximum(shared - square, 0.0)
+    total = float(variance.sum())
+    return sqrt(total) / float(weight.sum()), total**2 / float((variance**2).sum() or 1.0)
+
+
+def _within(values: Floats, owner: Ints) -> Floats:
+    """Sum from each value to the last of its owner; owners are sorted."""
+    back = np.cumsum(values[::-1])[::-1]
+    ends = np.searchsorted(owner, owner, side="right")
+    return np.asarray(back - np.append(back, 0.0)[ends])

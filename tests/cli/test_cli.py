@@ -1,0 +1,489 @@
+"""The shell as users run it: in a process of its own, reading stdout, stderr and the exit code."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from drawn import drawn
+from shell import MODELS, NATIONS, run
+
+import evenrank as er
+from evenrank.cli._shell import print_table
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "model.parquet"
+    keys = {"relation": ["r", "r", "s", "s"], "side": ["head", "tail"] * 2}
+    er.Ranks([0, 1, 4, 0], [0, 0, 1, 0], [50, 60, 50, 20], keys=keys, protocol={"data": "toy"}).save(
+        path
+    )
+    return path
+
+
+def test_metrics_prints_the_default_table(file):
+    text = run("metrics", file)
+    assert text == str(er.Ranks.load(file).evaluate()) + "\n"
+    assert "mrr ↑" in text
+    assert "data: toy" in text
+
+
+def test_metrics_chooses_splits_and_averages(file):
+    ranks = er.Ranks.load(file)
+    text = run(
+        "metrics", file, "-m", "mrr", "-m", "z(hits@3)", "--by", "relation,side", "--ties", "realistic"
+    )
+    want = ranks.by("relation", "side").evaluate("mrr", "z(hits@3)", ties="realistic")
+    assert text == f"{want}\n"
+    content = json.loads(run("metrics", file, "-m", "mr", "--average", "relation", "--json"))
+    assert content["rows"][0]["values"]["mr"] == ranks.evaluate("mr", average="relation")["mr"]
+    assert content["protocol"]["average"] == "relation"
+
+
+def test_metrics_formats(file):
+    frame = pl.read_csv(run("metrics", file, "--csv").encode())
+    assert frame["mrr"][0] == er.Ranks.load(file).evaluate("mrr")["mrr"]
+    assert "| mrr ↑ |" in run("metrics", file, "--markdown")
+    assert r"\begin{tabular}" in run("metrics", file, "--latex")
+
+
+def test_metrics_of_several_files(file, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("rank,candidates\n1,10\n2.5,10\n")
+    text = run("metrics", file, other, "-m", "mr", "--csv")
+    assert pl.read_csv(text.encode())["ranks"].to_list() == ["model", "other"]
+    both = run("metrics", file, file, "--by", "side", "-m", "mr", "--csv")
+    assert pl.read_csv(both.encode()).height == 4
+
+
+def test_metrics_of_a_file_without_candidates(tmp_path):
+    bare = tmp_path / "bare.csv"
+    bare.write_text("rank\n1\n3\n")
+    assert "mrr" in run("metrics", bare, "--candidates", 20)
+    assert "--candidates" in run("metrics", bare, code=2)
+
+
+def test_metrics_list_names_everything():
+    text = run("metrics", "--list")
+    for name in (
+        "mrr",
+        "hits@10",
+        "igmr",
+        "median",
+        "index(mrr)",
+        "z(hits@10)",
+        "Hoyt et al. 2022",
+        "amri",
+    ):
+        assert name in text
+    rows = json.loads(run("metrics", "--list", "--json"))
+    assert {"metric", "formula", "better", "range", "optimum", "reference", "aliases"} == set(rows[0])
+    assert len(run("metrics", "--list", "--csv").splitlines()) == len(rows) + 1
+    assert r"\toprule" in run("metrics", "--list", "--latex")
+
+
+def test_null(file, tmp_path):
+    content = json.loads(run("null", "1/gmr", "--sizes", "14541x40932", "--json", "--value", "0.02"))
+    law = er.null("igmr", {14_541: 40_932})
+    assert content["mean"] == law.mean()
+    assert content["std"] == law.std()
+    assert content["log p"] == law.logsf(0.02)
+    assert content["method"] == "formula"
+    never = run("null", "mrr", "--sizes", "10x10", "--value", "2", "--json")
+    assert json.loads(never, parse_constant=pytest.fail)["log p"] is None  # strict JSON has no infinity
+    assert "quadrature" in run("null", "hmr", "--sizes", "100,200,300")
+    ranks = json.loads(run("null", "mr", "--sizes", file, "--json"))
+    assert ranks["tasks"] == 4
+    table = tmp_path / "sizes.csv"
+    table.write_text("size,count,weight\n10,3,1\n20,1,0.5\n")
+    assert json.loads(run("null", "mr", "--sizes", table, "--json"))["mean"] == pytest.approx(
+        (3 * 5.5 + 0.5 * 10.5) / 3.5
+    )
+    lines = tmp_path / "sizes.txt"
+    lines.write_text("10\n20\n")
+    assert json.loads(run("null", "mr", "--sizes", lines, "--json"))["mean"] == 8.0
+    sampled = json.loads(run("null", "std", "--sizes", "9x5", "--method", "sample", "--json"))
+    assert sampled["method"] == "sample"
+    assert sampled["mean error"] > 0
+
+
+def test_adjust():
+    text = run("adjust", "mrr=0.43", "hits@10=0.5", "--sizes", "14541x40932")
+    assert text.strip() == str(er.adjust({"mrr": 0.43, "hits@10": 0.5}, sizes={14_541: 40_932}))
+    content = json.loads(run("adjust", "amrr=0.2", "--sizes", "100x10", "--json"))
+    assert content["rows"][0]["values"]["index(mrr)"] == pytest.approx(0.2)
+
+
+def test_demo_runs_and_makes_the_point():
+    content = json.loads(run("demo", "--json"))
+    rows = {(r["data"], r["model"]): r["values"] for r in content["rows"]}
+    assert len(rows) == 16
+    bundled = [er.rank(er.models.load(path), er.load(path.stem.split("-")[0]).task()) for path in MODELS]
+    for ranks in bundled:  # the demo's numbers are those of ranking afresh
+        values = rows[ranks.protocol["data"], ranks.protocol["model"]]
+        assert values["mrr"] == ranks.evaluate("mrr")["mrr"]
+    assert len(bundled) == 12
+    # Nations' TransE has twice WN18RR's hits@10, and still is less far above chance than that
+    small, large = rows["nations", "TransE"], rows["wn18rr", "TransE"]
+    assert small["hits@10"] > 1.9 * large["hits@10"]
+    assert small["chance(hits@10)"] > 0.9
+    assert small["index(hits@10)"] < 1.1 * large["index(hits@10)"]
+    assert small["z(mrr)"] < large["z(mrr)"]
+    assert "index puts chance at 0" in run("demo")
+
+
+def test_rank_prints_the_table_and_keeps_the_ranks(tmp_path):
+    out = tmp_path / "ranks.parquet"
+    command = [sys.executable, "-m", "evenrank.cli", "rank", NATIONS, "--data", "nations", "-o", out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    kept = er.Ranks.load(out)
+    assert done.stdout == f"{kept.evaluate()}\n"
+    assert kept.evaluate().fingerprint in done.stdout
+    assert "4,032 scores in " in done.stderr
+    assert "million/s" in done.stderr
+    again = er.rank(er.models.load(NATIONS), er.load("nations").task())
+    assert kept.better.tolist() == again.better.tolist()
+    assert kept.keys["head"].tolist() == again.keys["head"].tolist()
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_rank_takes_the_protocol_from_its_options():
+    content = json.loads(
+        run(
+            *("rank", NATIONS, "--data", "nations", "--split", "valid", "--filter", "train,valid"),
+            *("--sides", "tail", "--candidates", "sampled:4", "--seed", "3", "-m", "mr", "--json", "-q"),
+            *("--memory", "8MiB", "--threads", "1", "--unseen", "drop"),
+        )
+    )
+    graph = er.load("nations", unseen="drop")
+    task = graph.task("valid", sides="tail", filter=("train", "valid"), candidates=4, seed=3)
+    want = er.rank(er.models.load(NATIONS), task).evaluate("mr")
+    assert content["rows"][0]["values"]["mr"] == want["mr"]
+    assert content["protocol"]["candidates"] == "4 sampled per query, seed 3"
+    assert content["protocol"]["filter"] == "train, valid"
+    raw = run("rank", NATIONS, "--data", "nations", "--filter", "none", "--no-exact", "--by", "side")
+    assert "filter: none" in raw
+    assert "scores: float32" in raw
+    assert "head" in raw
+    typed = run("rank", NATIONS, "--data", "nations", "--candidates", "typed", "--outside", "add")
+    assert "typed, as seen in train" in typed
+
+
+def test_rank_tells_what_is_unseen(tmp_path):
+    (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
+    (tmp_path / "test.txt").write_text("a\tr\td\n")
+    model = er.models.DistMult([[1.0], [2.0], [3.0], [4.0]], [[1.0]])
+    er.models.save(model, tmp_path / "model.safetensors")
+    command = ["rank", tmp_path / "model.safetensors", "--data", tmp_path]
+    done = subprocess.run(
+        [sys.executable, "-m", "evenrank.cli", *map(str, command)], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "note: test: 1 of 1 triples have an entity or relation that train never shows" in done.stderr
+    assert "; --unseen drop leaves them out\n" in done.stderr  # as the shell has it
+    assert "has no triples to rank" in run(*command, "--unseen", "drop", code=2)
+
+
+@pytest.mark.parametrize(
+    ("option", "goes_on"), [("-o", ""), ("--into", "; the same command goes on where it was")]
+)
+def test_rank_stops_cleanly(tmp_path, option, goes_on):
+    """Ctrl-C: one line, exit code 130, nothing written."""
+    entities = 200_000
+    er.models.save(
+        er.models.TransE(np.ones((entities, 64), dtype=np.float32), np.ones((1, 64), dtype=np.float32)),
+        tmp_path / "model.safetensors",
+    )
+    triples = np.stack([np.arange(entities), np.zeros(entities), np.arange(entities)[::-1]], axis=1)
+    for split in ("train", "test"):
+        np.save(tmp_path / f"{split}.npy", triples.astype(np.int64))
+    out = tmp_path / ("ranks.parquet" if option == "-o" else "run")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", "import evenrank.cli as c; print('up', flush=True); c.main()"),
+            *("rank", str(tmp_path / "model.safetensors"), "--data", str(tmp_path), option, str(out)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "up\n"
+    while not process.poll() and "note:" not in process.stderr.readline():  # the graph has been read
+        pass
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == f"evenrank: stopped; nothing is half-written{goes_on}"
+    assert "Traceback" not in errors
+    assert not (out if option == "-o" else out / "ranks.parquet").exists()
+
+
+def test_data_show_and_check(tmp_path):
+    assert run("data", "show", "nations").startswith(repr(er.load("nations")))
+    content = json.loads(run("data", "show", "umls", "--json"))
+    assert content["splits"] == {"train": 5_216, "valid": 652, "test": 661}
+    (tmp_path / "train.csv").write_text("a,r,b\na,r,b\n")
+    (tmp_path / "test.csv").write_text("a,r,b\n")
+    text = run("data", "check", tmp_path)
+    assert "note     train: 1 of 2 triples repeat an earlier one" in text
+    assert "warning  test: 1 of 1 triples are also in train" in text
+    assert {"severity": "ok", "finding": "train: 2 triples"} in json.loads(
+        run("data", "check", tmp_path, "--json")
+    )
+
+
+def test_help_and_version():
+    assert "metrics" in run("--help")
+    assert "--average" in run("metrics", "--help")
+    assert run("--version").strip() == f"evenrank {er.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["metrics"], "no file of ranks given"),
+        (["metrics", "nothing.parquet"], "no such file; got nothing.parquet"),
+        (["metrics", "FILE", "-m", "mmr"], "unknown metric; got 'mmr'; did you mean"),
+        (["metrics", "FILE", "--ties", "middle"], "'middle' is not one of 'expected'"),
+        (["metrics", "FILE", "--by", "head"], "no such key column; got 'head'; allowed: relation, side"),
+        (["metrics", "FILE", "--json", "--csv"], "only one output format at a time"),
+        (["metrics", "FILE", "-m", "z(1/hits@3)"], "infinite"),
+        (["null", "mrr"], "Missing option '--sizes'"),
+        (["null", "mrr", "--sizes", "abc"], "neither a file nor numbers; got 'abc'"),
+        (["null", "mrr", "--sizes", "0"], "candidate counts must be at least 1; got 0"),
+        (["null", "hits@0", "--sizes", "5"], "k >= 1"),
+        (["null", "1/hits@10", "--sizes", "50x3"], "infinite"),
+        (["null", "count", "--sizes", "5"], "no chance level"),
+        (["adjust", "mrr", "--sizes", "5"], "must look like mrr=0.43; got 'mrr'"),
+        (["adjust", "mrr=x", "--sizes", "5"], "a value must be a number; got 'x'"),
+        (["adjust", "mrr=0.3", "mrr=0.4", "--sizes", "50x3"], "the same metric twice"),
+        (
+            ["adjust", "mr=101", "--sizes", "100x3"],
+            "impossible value of mr; got mr=101; allowed: 1 to 100",
+        ),
+        (["null", "hits@1e400", "--sizes", "50"], "k >= 1"),
+        (["null", "hits@" + "9" * 100, "--sizes", "50"], "k >= 1"),
+        (
+            ["adjust", "mrr=430", "--sizes", "50x3"],
+            "impossible value of mrr; got mrr=430; allowed: 0.02 to 1",
+        ),
+        (["rank", "no.safetensors", "--data", "nations"], "no such file; got no.safetensors"),
+        (["rank", "FILE", "--data", "nations"], "no reader knows this checkpoint"),
+        (["rank", "MODEL"], "Missing option '--data'"),
+        (["rank", "MODEL", "--data", "nowhere"], "no such folder or graph; got 'nowhere'"),
+        (["rank", "MODEL", "--data", "umls"], "do not number entities and relations alike"),
+        (["rank", "MODEL", "--data", "nations", "--split", "dev"], "no such split; got 'dev'"),
+        (["rank", "MODEL", "--data", "nations", "--filter", "dev"], "no such split; got 'dev'"),
+        (["rank", "MODEL", "--data", "nations", "--candidates", "few"], "unknown candidates; got 'few'"),
+        (["rank", "MODEL", "--data", "nations", "--candidates", "sampled:x"], "write sampled:500"),
+        (["rank", "MODEL", "--data", "nations", "--candidates", "typed"], "not among the candidates"),
+        (
+            ["rank", "MODEL", "--data", "nations", "--candidates", "typed"],
+            "got head usa, relation accusation",
+        ),
+        (["rank", "MODEL", "--data", "nations", "--candidates", "typed"], "own set: --outside add"),
+        (
+            ["compare", "FOLDER"],
+            "a folder is no file of ranks; got FOLDER; name the files in it: FOLDER",
+        ),
+        (["report", "FOLDER"], "a folder is no file of ranks; got FOLDER; name the files in it: FOLDER"),
+        (["rank", "MODEL", "--data", "nations", "--memory", "many"], "memory must be a size"),
+        (["rank", "MODEL", "--data", "nations", "--threads", "0"], "threads must be"),
+        (["rank", "MODEL", "--data", "nations", "-o", "no/where/r.parquet"], "got no such folder"),
+        (["data", "show", "nowhere"], "no such folder or graph; got 'nowhere'"),
+        (["data", "check", "FILE"], "has no triples"),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["metrics", "--nonsense"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, file):
+    given = {"FILE": file, "MODEL": NATIONS, "FOLDER": file.parent}
+    line = run(*(given.get(a, a) for a in arguments), code=2)
+    assert message in line.replace(str(file.parent), "FOLDER")
+
+
+def test_bad_size_files(tmp_path):
+    for name, content, message in [
+        ("a.txt", "10\nx\n", "one candidate count per line is needed; got 'x'"),
+        ("b.txt", "", "one candidate count per line is needed; got nothing"),
+        ("c.csv", "a,b\n1,2\n", "has no candidate counts; got columns a, b"),
+        ("d.parquet", "PAR1", "cannot read"),
+    ]:
+        (tmp_path / name).write_text(content)
+        assert message in run("null", "mrr", "--sizes", tmp_path / name, code=2)
+
+
+# Comparing ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(nations, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    paths = [folder / f"{name}.parquet" for name in nations]
+    for path, ranks in zip(paths, nations.values(), strict=True):
+        ranks.save(path)
+    return paths
+
+
+def test_compare(files, nations):
+    assert run("compare", *files) == f"{er.compare(nations)}\n"
+    options = ["-m", "mrr", "-m", "hits@1", "--baseline", "transe", "--test", "t", "--correction", "bh"]
+    want = er.compare(
+        nations,
+        metrics=("mrr", "hits@1"),
+        baseline="transe",
+        test="t",
+        correction="bh",
+        level=0.9,
+        by="query",
+    )
+    got = run("compare", *files, *options, "--level", 0.9, "--unit", "query", "--json")
+    assert json.loads(got) == json.loads(want.json())
+    for form in ("csv", "markdown", "latex"):
+        assert run("compare", *files[:2], f"--{form}").startswith(
+            {"csv": "metric,first", "markdown": "| model |", "latex": "\\begin{tabular}"}[form]
+        )
+
+
+def test_metrics_with_intervals(files, nations):
+    assert run("metrics", files[0], "--interval", "delta") == f"{er.intervals(nations['transe'])}\n"
+    got = run(
+        *("metrics", *files, "-m", "mrr", "--interval", "bootstrap", "--samples", 500, "--seed", 3),
+        *("--by", "side", "--unit", "target", "--level", 0.8, "--csv"),
+    )
+    groups = {name: ranks.by("side") for name, ranks in nations.items()}
+    want = er.intervals(groups, "mrr", method="bootstrap", samples=500, seed=3, by="target", level=0.8)
+    assert got == f"{want.csv()}\n"
+
+
+def test_metrics_with_averages_side_by_side(files, nations):
+    want = er.intervals(nations["transe"], averages=True)
+    assert run("metrics", files[0], "--averages", "--interval", "delta") == f"{want}\n"
+    groups = {name: ranks.by("side") for name, ranks in nations.items()}
+    options = ("-m", "index(mrr)", "--by", "side", "--interval", "bootstrap", "--samples", 200)
+    want = er.intervals(groups, "index(mrr)", method="bootstrap", samples=200, averages=True)
+    got = run("metrics", *files, "--averages", *options, "--json")
+    assert json.loads(got) == json.loads(want.json())
+
+
+def test_comparing_refuses(files, tmp_path):
+    assert "one model twice" in run("compare", files[0], files[0], code=2)
+    assert "comparing needs two models or more" in run("compare", files[0], code=2)
+    er.Ranks.load(files[0])[5:].save(tmp_path / "rotate.parquet")
+    message = run("compare", files[0], tmp_path / "rotate.parquet", code=2)
+    assert "not tested on the same targets; got 5 only in transe and 0 only in rotate" in message
+    assert "unknown baseline" in run("compare", *files, "--baseline", "x", code=2)
+    message = run("metrics", files[0], "--level", "0.95", "--seed", 1, code=2)
+    assert "are of intervals; got --level, --seed; ask for these with --interval" in message
+    assert "a seed is not negative; got -1" in run("compare", *files, "--seed", "-1", code=2)
+    names = run("compare", files[1], tmp_path / "rotate.parquet", code=2)
+    assert str(files[1]) in names  # two files of one name are told apart by their paths
+
+
+# Seeds, and data sets -----------------------------------------------------------------------------
+
+
+def kept(folder, ranks):
+    """Write ranks into a folder, each under its name."""
+    folder.mkdir(exist_ok=True)
+    for name, one in ranks.items():
+        one.save(folder / f"{name}.parquet")
+    return [folder / f"{name}.parquet" for name in ranks]
+
+
+def of(data, model, seed, shift=0.0):
+    """Ranks of a model on a data set, whose names are all that their protocol says."""
+    one = drawn(seed=seed, shift=shift)
+    protocol = {name: text for name, text in (("data", data), ("model", model)) if text}
+    return er.Ranks(one.better, 0, candidates=100, keys=one.keys, protocol=protocol)
+
+
+def test_metrics_of_runs(tmp_path):
+    runs = {f"{model}-{seed}": of("d1", model, seed) for seed in range(3) for model in ("A", "B")}
+    files = kept(tmp_path, runs)
+    models = {model: [runs[f"{model}-{seed}"] for seed in range(3)] for model in ("A", "B")}
+    assert run("metrics", *files, "--runs") == f"{er.seeds(models)}\n"
+    options = ("-m", "mr", "-m", "index(mrr)", "--average", "relation", "--ties", "realistic")
+    want = er.seeds(models, "mr", "index(mrr)", average="relation", ties="realistic")
+    for form in ("json", "csv", "markdown", "latex"):
+        assert run("metrics", *files, "--runs", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+    nameless = kept(tmp_path / "nameless", {str(seed): of("d1", "", seed) for seed in range(3)})
+    loaded = [er.Ranks.load(file) for file in nameless]
+    assert run("metrics", *nameless, "--runs") == f"{er.seeds(loaded)}\n"  # of one model, then
+    message = run("metrics", *files, nameless[1], "--runs", code=2)
+    assert f"not every file says which model it is a run of; got none in {nameless[1]}; name" in message
+
+
+def test_metrics_of_runs_refuses(tmp_path):
+    files = kept(tmp_path, {"a": of("d1", "A", 0), "b": of("d1", "A", 1)})
+    assert "one run twice; got " in run("metrics", files[0], files[0], "--runs", code=2)
+    assert "--runs needs all ranks at once" in run("metrics", tmp_path, "--runs", code=2)
+    what = "--runs gives the mean, sd and number of whole files; got "
+    for given in ("--by side", "--averages", "--interval delta", "--level 0.9", "--dask local"):
+        option, *_ = given.split()
+        assert run("metrics", *files, "--runs", *given.split(), code=2) == f"{what}{option}"
+    message = run("metrics", *files, "--runs", "--seed", 0, "--unit", "query", code=2)
+    assert message == f"{what}--unit, --seed"
+
+
+def test_compare_across_data_sets(tmp_path):
+    data = {
+        name: {model: of(name, model, seed, shift) for model, shift in (("A", 0), ("B", 0.3), ("C", 1))}
+        for seed, name in enumerate(("d1", "d2", "d3"))
+    }
+    files = [
+        file
+        for name, models in data.items()
+        for file in kept(tmp_path, {f"{name}-{model}": ranks for model, ranks in models.items()})
+    ]
+    assert run("compare", *files, "--across") == f"{er.across(data)}\n"
+    options = ("-m", "hits@10", "--level", 0.9, "--average", "query", "--ties", "optimistic")
+    want = er.across(data, "hits@10", level=0.9, average="query", ties="optimistic")
+    for form in ("json", "csv", "markdown", "latex"):
+        assert run("compare", *files, "--across", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+
+
+def test_data_sets_and_models_are_named_by_folders_and_files_where_protocols_do_not(tmp_path):
+    said = {name: {m: of("", "", seed) for m in "ab"} for seed, name in enumerate(("d1", "d2"))}
+    files = [file for name, models in said.items() for file in kept(tmp_path / name, models)]
+    assert run("compare", *files, "--across") == f"{er.across(said)}\n"
+    variants = {
+        name: {f"same-{k}": of(name, "Same", seed, k) for k in (1, 2)}
+        for seed, name in enumerate(("d1", "d2"))
+    }
+    files = [file for name, models in variants.items() for file in kept(tmp_path / name, models)]
+    assert run("compare", *files, "--across") == f"{er.across(variants)}\n"
+    again = kept(tmp_path / "again", {"same-1": variants["d1"]["same-1"]})
+    message = run("compare", *files, *again, "--across", code=2)
+    assert message.startswith("one model twice on a data set; got same-1 on d1; give one file of each")
+
+
+def test_compare_across_data_sets_refuses(tmp_path):
+    files = kept(tmp_path, {f"{d}-{m}": of(d, m, 0) for d in ("d1", "d2") for m in ("A", "B")})
+    message = run("compare", *files[:3], "--across", code=2)
+    assert "every model must be there on every data set; got no ranks of B on d2" in message
+    message = run("compare", *files, "--across", "-m", "mrr", "-m", "hits@10", code=2)
+    assert message == "--across orders models by one metric; got mrr, hits@10; ask once for each"
+    message = run("compare", *files, "--across", "--mixed", "--baseline", "A", code=2)
+    assert message == (
+        "--across tests the order of models on each data set, not their targets; got --baseline, --mixed"
+    )
+
+
+def test_a_table_too_wide_for_a_terminal_is_printed_row_by_row(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    pairs = er.compare(a=drawn(), b=drawn()).tables()[1]
+    print_table(pairs)
+    said = capsys.readouterr().out
+    assert said == f"{pairs.stacked()}\n"
+    assert said.startswith("metric            mrr ↑\nfirst             a\n")
+    assert said.endswith(f"{pairs.notes[-1]}\n")
+    many = replace(pairs, rows=[*pairs.rows] * 30)
+    print_table(many)
+    assert capsys.readouterr().out == f"{many.text()}\n"

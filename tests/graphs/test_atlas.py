@@ -1,0 +1,489 @@
+"""The atlas: its counts by four ways, the paper's data sets from it, the user's own, and its files."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import shared
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import evenrank as er
+from evenrank.graphs import atlas, registry
+
+SHIPPED = Path(atlas.__file__).with_name("atlas.parquet")
+DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
+SIDES = ("head", "tail", "both")
+RULES = ("keep", "drop")
+TOY = er.Graph.of([[0, 0, 1], [0, 0, 2], [0, 0, 2]], test=[[0, 0, 3], [1, 0, 2]], name="toy")
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path, monkeypatch):
+    """Keep the atlas of whoever runs the tests out of them."""
+    monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path / "own"))
+    return tmp_path / "own" / "atlas.parquet"
+
+
+def counted(sizes: er.tally.Histogram) -> dict[int, int]:
+    """A histogram as a mapping; every weight is one."""
+    assert sizes["weight"].tolist() == [1.0] * len(sizes)
+    return dict(zip(sizes["candidates"].tolist(), sizes.counts.tolist(), strict=True))
+
+
+# The counts, by other ways ------------------------------------------------------------------------
+
+
+def by_hand(graph, split, side, filter_, unseen):
+    """Count the candidates in sets of plain Python: every entity but the other known answers."""
+    splits = {name: [tuple(map(int, t)) for t in triples] for name, triples in graph.splits.items()}
+    entities = set(range(len(graph.entities)))
+    if unseen == "drop":
+        entities = {e for h, _, t in splits["train"] for e in (h, t)}
+        relations = {r for _, r, _ in splits["train"]}
+        splits = {
+            name: [(h, r, t) for h, r, t in triples if {h, t} <= entities and r in relations]
+            for name, triples in splits.items()
+        }
+    known = {triple for triples in splits.values() for triple in triples} if filter_ else set()
+    counts = Counter()
+    for h, r, t in splits[split]:
+        heads = {e for e in entities if e == h or (e, r, t) not in known}
+        tails = {e for e in entities if e == t or (h, r, e) not in known}
+        counts.update([len(heads)] * (side != "tail") + [len(tails)] * (side != "head"))
+    return dict(counts)
+
+
+@given(
+    graph=strategies.graphs(),
+    split=st.sampled_from(("train", "valid", "test")),
+    side=st.sampled_from(SIDES),
+    filter_=st.sampled_from(("all", None)),
+    unseen=st.sampled_from(RULES),
+)
+def test_counts_are_what_sets_say(graph, split, side, filter_, unseen):
+    """Duplicates, triples in several splits, unseen entities and relations, raw and filtered."""
+    wanted = by_hand(graph, split, side, filter_, unseen)
+    options = dict(filter=filter_, unseen=unseen)
+    if wanted:
+        assert counted(er.atlas(graph, split, side, **options)) == wanted
+    else:
+        with pytest.raises(er.InputError, match="has no triples in such a split"):
+            er.atlas(graph, split, side, **options)
+
+
+@pytest.mark.parametrize("name", ["nations", "kinships", "umls"])
+@pytest.mark.parametrize("unseen", RULES)
+def test_shipped_counts_are_those_of_tasks(name, unseen):
+    """What `Graph.task` ranks among is what the atlas says, for every split, side and filter."""
+    check_tasks(er.load(name, unseen=unseen), name, ("train", "valid", "test"))
+
+
+@shared.needed
+@pytest.mark.parametrize("name", ["fb15k237", "wn18rr", "codexsmall"])
+@pytest.mark.parametrize("unseen", RULES)
+def test_counts_of_large_graphs_are_those_of_tasks(name, unseen):
+    check_tasks(er.load(shared.path(f"datasets/{name}"), unseen=unseen), name, ("valid", "test"))
+
+
+def check_tasks(graph, name, splits):
+    for split in splits:
+        for side in SIDES:
+            for filter_ in ("all", None):
+                task = graph.task(split, sides=side, filter=filter_)
+                sizes = er.atlas(name, split, side, filter=filter_, unseen=graph.unseen)
+                assert sizes == er.law.read_sizes(task.candidates), (split, side, filter_)
+
+
+def test_both_sides_are_the_sum_and_raw_is_all_entities():
+    for name in atlas.names():
+        for unseen in RULES:
+            facts = atlas.facts(name, unseen=unseen)
+            for split, triples in facts.triples.items():
+                head, tail, both = (er.atlas(name, split, side, unseen=unseen) for side in SIDES)
+                assert head + tail == both
+                assert (head.total, tail.total) == (triples, triples)
+                raw = er.atlas(name, split, filter=None, unseen=unseen)
+                assert counted(raw) == {facts.entities: 2 * triples}
+
+
+def test_overflow_is_out_of_reach():
+    """A billion entities squared times their relations is more than 64 bits hold."""
+    many = 10**9
+    graph = er.Graph.of(
+        [[0, many - 1, 1], [many - 1, many - 1, many - 1]], entities=many, relations=many
+    )
+    assert counted(er.atlas(graph, "train")) == {many: 4}
+
+
+# Every shipped row, from the files ----------------------------------------------------------------
+
+
+def folders() -> dict[str, Path]:
+    """The folders of graphs in the shared folder, by the names the registry has for them."""
+    found = [file.parent for file in shared.path("datasets").rglob("train*.txt.gz")]
+    return {registry.find(folder.name).name: folder for folder in found}
+
+
+NAMES = (
+    *("codexmedium", "codexsmall", "countries-s1", "countries-s2", "countries-s3", "fb15k237"),
+    *("fb237-v1", "fb237-v1-ind", "kinships", "nations", "nell-v1", "nell-v1-ind", "umls", "wd50k"),
+    *("wn18", "wn18rr", "wn18rr-v1", "wn18rr-v1-ind"),
+)
+
+
+def test_names():
+    assert tuple(atlas.names()) == NAMES
+
+
+@shared.needed
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_row_can_be_built_again(name):
+    rows = pl.read_parquet(SHIPPED).filter(pl.col("data") == name)
+    assert_frame_equal(atlas.build(er.load(folders()[name]), name), rows)
+
+
+@shared.needed
+def test_one_command_builds_the_shipped_file(tmp_path):
+    """The same rows in the same order, and with the same polars the same bytes."""
+    built = tmp_path / "built.parquet"
+    run("atlas", "build", *folders().values(), "--out", built)
+    assert_frame_equal(pl.read_parquet(built), pl.read_parquet(SHIPPED))
+    atlas.write([pl.read_parquet(SHIPPED)], tmp_path / "again.parquet")
+    assert (tmp_path / "again.parquet").read_bytes() == built.read_bytes()
+
+
+def test_the_file_is_small_and_plain():
+    """At most 1 MB, and any Parquet reader reads it."""
+    import pyarrow.parquet
+
+    assert SHIPPED.stat().st_size < 100_000
+    table = pyarrow.parquet.read_table(SHIPPED)
+    assert table.column_names == list(atlas.COLUMNS)
+    assert table.to_pydict() == pl.read_parquet(SHIPPED).to_dict(as_series=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sizes_are_the_registry_s(name):
+    entry, facts = registry.find(name), atlas.facts(name)
+    assert facts == (name, entry.entities, entry.relations, dict(entry.splits))
+
+
+def test_any_usual_spelling():
+    assert er.atlas("FB15k-237") == er.atlas("fb15k237") == er.atlas("FB15K_237")
+    assert atlas.facts("WN18-OpenKE").data == "wn18"
+
+
+# The paper's data sets ----------------------------------------------------------------------------
+
+TABLE = {  # entities, relations, training triples, as printed; what train never shows is dropped
+    "nations": (14, 55, 1_592),
+    "kinships": (104, 25, 8_544),
+    "fb15k237": (14_505, 237, 272_115),
+    "wn18rr": (40_559, 11, 86_835),
+}
+
+
+def test_the_paper_s_table_of_data_sets():
+    for name, row in TABLE.items():
+        facts = atlas.facts(name, unseen="drop")
+        assert (facts.entities, facts.relations, facts.triples["train"]) == row
+
+
+@shared.needed
+@pytest.mark.parametrize("name", TABLE)
+def test_the_paper_s_expected_mean_ranks(name):
+    """MR / AMR is the expectation behind a published row; ours agrees to single precision, theirs.
+
+    Candidate sets one too small, which the published z columns need, are told apart.
+    """
+    content = shared.content("paper/case_study_metrics_by_side.json.gz")
+    for model in ("complex", "rotate", "transe", "tucker"):
+        for side, rules in content[f"{name}/{model}"]["metrics"].items():
+            sizes = er.atlas(name, "test", side, unseen="drop")
+            smaller = er.law.read_sizes(sizes["candidates"] - 1, sizes.counts)
+            for metrics in rules.values():
+                mean = metrics["arithmetic_mean_rank"] / metrics["adjusted_arithmetic_mean_rank"]
+                assert metrics["count"] == sizes.total
+                assert er.null("mr", sizes).mean() == pytest.approx(mean, rel=2.0**-22)
+                assert er.null("mr", smaller).mean() != pytest.approx(mean, rel=1e-5)
+
+
+@shared.needed
+@pytest.mark.parametrize("name", TABLE)
+def test_the_paper_s_expected_hits(name):
+    """(hits - index) / (1 - index) is the expected hits@k behind a published row; all digits agree."""
+    rows = shared.table("paper/case_study_results.tsv").filter(pl.col("dataset") == name)
+    sizes = er.atlas(name, unseen="drop")
+    for row in rows.rows(named=True):
+        for k in (1, 3, 5, 10):
+            hits, index = row[f"hits_at_{k}"], row[f"adjusted_hits_at_{k}"]
+            expected = (hits - index) / (1 - index)
+            assert er.null(f"hits@{k}", sizes).mean() == pytest.approx(expected, abs=1e-12)
+
+
+# Bad input ----------------------------------------------------------------------------------------
+
+BAD = [
+    (dict(data="fb15k238"), "the atlas has no such data set; got 'fb15k238'; did you mean fb15k237"),
+    (dict(data="?"), "the atlas has no such data set; got '?'; see `evenrank atlas list`"),
+    (
+        dict(data="YAGO3-10"),
+        "the atlas has no candidate counts of that data set; got YAGO3-10; "
+        "evenrank atlas build FOLDER --name yago310 adds them",
+    ),
+    (dict(data=7), "not a data set; got int; allowed: a name, or a Graph"),
+    (
+        dict(data="nations", split="dev"),
+        "nations has no triples in such a split; got 'dev'; allowed: train, valid, test",
+    ),
+    (
+        dict(data=TOY, split="valid"),
+        "toy has no triples in such a split; got 'valid'; allowed: train, t",
+    ),
+    (dict(data="nations", side="left"), "unknown side; got 'left'; allowed: head, tail, both"),
+    (dict(data="nations", filter="none"), "unknown filter; got 'none'; allowed: 'all', or None for raw"),
+    (dict(data="nations", unseen="no"), "unknown rule for the unseen; got 'no'; allowed: keep, drop"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input(arguments, message):
+    with pytest.raises(er.InputError) as error:
+        er.atlas(**arguments)
+    assert str(error.value).startswith(message)
+
+
+def test_a_folder_is_no_name(tmp_path):
+    with pytest.raises(er.InputError, match=r"; evenrank atlas build .* adds a graph of your own"):
+        er.atlas(str(tmp_path))
+    with pytest.raises(er.InputError, match="no such data set; got 'aaa"):
+        er.atlas("a" * 5000)
+
+
+# The user's own -----------------------------------------------------------------------------------
+
+
+def test_own_data_sets_join_the_atlas(own):
+    assert atlas.add([atlas.build(TOY)]) == own
+    assert atlas.names() == [*NAMES, "toy"]
+    assert er.atlas("Toy") == er.atlas(TOY)
+    assert atlas.facts("toy") == ("toy", 4, 1, {"train": 3, "test": 2})
+    assert atlas.facts("toy", unseen="drop") == ("toy", 3, 1, {"train": 3, "test": 1})
+
+
+def test_building_again_replaces(own):
+    atlas.add([atlas.build(TOY, "My graph"), atlas.build(TOY, "other")])
+    atlas.add([atlas.build(er.load("nations"), "my-graph")])
+    assert atlas.names() == [*NAMES, "my-graph", "other"]
+    assert er.atlas("my graph") == er.atlas("nations")
+    assert er.atlas("other") == er.atlas(TOY)
+    assert sorted(os.listdir(own.parent)) == [".lock", own.name]  # nothing else is left behind
+
+
+def test_processes_that_add_at_once_lose_nothing():
+    script = "from evenrank.graphs import atlas, load\nimport sys\n"
+    script += "for i in range(5): atlas.add([atlas.build(load('nations'), f'{sys.argv[1]}{i}')])"
+    started = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "abc"]
+    assert [one.wait(60) for one in started] == [0, 0, 0]
+    assert len(atlas.names()) == len(NAMES) + 15
+
+
+def test_a_failed_write_keeps_the_old_file(own, monkeypatch):
+    atlas.add([atlas.build(TOY)])
+    before = own.read_bytes()
+
+    def fail(frame, file, **options):
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+    with pytest.raises(er.InputError, match=r"cannot write .*; got No space left on device"):
+        atlas.add([atlas.build(TOY, "other")])
+    assert own.read_bytes() == before
+    assert sorted(os.listdir(own.parent)) == [".lock", own.name]
+
+
+def test_a_registered_name_that_is_not_shipped_may_be_filled_in():
+    atlas.add([atlas.build(TOY, "YAGO3-10")])
+    assert atlas.facts("yago310").data == "yago310"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ["FB15K_237"],
+            "the atlas comes with a data set of that name; got 'fb15k237'; choose another n",
+        ),
+        (["--"], "a data set needs a name; got '--'; allowed: letters and digits"),
+        (["toy", "toy"], "two data sets of the same name; got toy, toy"),
+        (["Toy", "to-y"], "two data sets of the same name; got Toy, to-y"),
+    ],
+)
+def test_names_that_cannot_be_added(own, names, message):
+    with pytest.raises(er.InputError) as error:
+        atlas.add([atlas.build(TOY, name) for name in names])
+    assert str(error.value).startswith(message)
+    assert not own.exists()
+
+
+def test_a_graph_without_the_unseen_cannot_be_built():
+    with pytest.raises(er.InputError, match="both with the unseen and without; got a graph that drop"):
+        atlas.build(er.load("nations", unseen="drop"))
+
+
+def damaged():
+    shipped = SHIPPED.read_bytes()
+    rows = pl.read_parquet(SHIPPED).head(3)
+
+    def parquet(frame):
+        frame.write_parquet(file := io.BytesIO())
+        return file.getvalue()
+
+    return {
+        "truncated": shipped[: len(shipped) // 2],
+        "empty": b"",
+        "text": b"data,split\n",
+        "columns": parquet(rows.drop("count")),
+        "types": parquet(rows.with_columns(pl.col("count").cast(pl.Float64))),
+        "none": parquet(rows.with_columns(count=pl.lit(None, pl.Int64))),
+        "negative": parquet(rows.with_columns(count=-pl.col("count"))),
+        "too many": parquet(rows.with_columns(candidates=pl.col("entities") + 1)),
+    }
+
+
+@pytest.mark.parametrize(("kind", "content"), damaged().items())
+def test_a_damaged_own_file_is_named(own, kind, content):
+    own.parent.mkdir()
+    own.write_bytes(content)
+    for use in (atlas.names, lambda: er.atlas("mine"), lambda: atlas.add([atlas.build(TOY)])):
+        with pytest.raises(er.InputError) as error:
+            use()
+        assert str(error.value).startswith(f"{own} is not an atlas; got "), kind
+        assert str(error.value).endswith("delete it, and build its data sets again")
+        assert "\n" not in str(error.value)
+    assert own.read_bytes() == content
+    assert er.atlas("nations").total == 402  # what comes with the package does not need it
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path / "file" / "folder"))
+    with pytest.raises(er.InputError, match=r"cannot write to .*; got Not a directory; set EVENRANK"):
+        atlas.add([atlas.build(TOY)])
+
+
+def test_without_the_variable_it_lies_in_the_user_s_data_folder(monkeypatch):
+    import platformdirs
+
+    monkeypatch.delenv("EVENRANK_ATLAS")
+    assert atlas.own_file().parent == platformdirs.user_data_path("evenrank", appauthor=False)
+    monkeypatch.setenv("EVENRANK_ATLAS", "~/somewhere")
+    assert atlas.own_file() == Path.home() / "somewhere" / "atlas.parquet"
+
+
+# The shell ----------------------------------------------------------------------------------------
+
+
+def run(*arguments, code=0):
+    """Run the command; on failure, the one line on stderr."""
+    command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    return done.stderr.removeprefix("evenrank: ").strip() if code else done.stdout
+
+
+def test_list_and_its_table_in_the_docs():
+    """The docs show what the command prints, and both show what the library says."""
+    printed = run("atlas", "list", "--markdown")
+    assert printed in DOCS.read_text()
+    rows = json.loads(run("atlas", "list", "--json"))
+    assert [row["data"] for row in rows if row["unseen"] != "drop"] == sorted(
+        NAMES, key=lambda name: (atlas.facts(name).entities, NAMES.index(name))
+    )
+    twice = {row["data"] for row in rows if row["unseen"] == "drop"}
+    assert twice == {"fb15k237", "wn18rr", "wd50k"}
+    for row in rows:
+        rule = "drop" if row["unseen"] == "drop" else "keep"
+        sizes = er.atlas(row["data"], unseen=rule)
+        assert row["chance(mrr)"] == er.null("mrr", sizes).mean()
+        assert row["chance(hits@10)"] == er.null("hits@10", sizes).mean()
+        assert row["candidates"] == np.repeat(sizes["candidates"], sizes.counts).sum() / sizes.total
+        facts = atlas.facts(row["data"], unseen=rule)
+        assert {split: row[split] for split in facts.triples} == facts.triples
+
+
+def test_list_writes_csv_and_the_user_s_own(tmp_path):
+    atlas.add([atlas.build(er.Graph.of([[0, 0, 1]]), "tiny")])  # without a test split
+    row = pl.read_csv(run("atlas", "list", "--csv").encode()).row(0, named=True)
+    assert {name: value for name, value in row.items() if value is not None} == {
+        "data": "tiny",
+        "unseen": "either",
+        "entities": 2,
+        "relations": 1,
+        "train": 1,
+    }
+    assert "tiny" in run("atlas", "list").splitlines()[2]
+
+
+def test_show(tmp_path):
+    lines = run("atlas", "show", "Nations").splitlines()
+    header, row = lines[0].split(), lines[10].split()
+    assert dict(zip(header, row, strict=True)) == {
+        "split": "test",
+        "side": "both",
+        "targets": "402",
+        "sizes": "13",
+        "least": "2",
+        "mean": "7.955",
+        "most": "14",
+        "chance(mrr)": "0.3844",
+        "chance(hits@10)": "0.9469",
+        "chance(mr)": "4.478",
+    }
+    assert lines[11:] == [
+        "nations: 14 entities, 55 relations",
+        "filter: all; unseen: keep; candidates include the ranked answer",
+    ]
+    raw = json.loads(run("atlas", "show", "wn18rr", "--filter", "none", "--unseen", "drop", "--json"))
+    assert raw["entities"] == 40_559
+    assert (raw["filter"], raw["unseen"]) == ("none", "drop")
+    assert {row["chance(mr)"] for row in raw["rows"]} == {20_280.0}
+    assert [(row["split"], row["side"], row["targets"]) for row in raw["rows"]] == [
+        (split, side, n * (2 if side == "both" else 1))
+        for split, n in raw["triples"].items()
+        for side in SIDES
+    ]
+
+
+def test_build_adds_a_folder(tmp_path, own):
+    folder = tmp_path / "some-graph"
+    folder.mkdir()
+    (folder / "train.txt").write_text("a\tr\tb\na\tr\tc\n")
+    (folder / "test.txt").write_text("b\tr\td\n")
+    assert run("atlas", "build", folder, "--name", "mygraph") == f"mygraph: now in {own}\n"
+    assert run("atlas", "build", folder) == f"some-graph: now in {own}\n"
+    said = json.loads(run("atlas", "build", folder, "--json"))
+    assert said == {"data": ["some-graph"], "file": str(own)}
+    assert counted(er.atlas("mygraph")) == {4: 2}
+    assert "some-graph: 3 entities" in run("atlas", "show", "some-graph", "--unseen", "drop")
+    many = run("atlas", "build", folder, folder, "--name", "one", code=2)
+    assert many == "every folder needs a name, or none; got 1 names for 2 folders"
+    assert "comes with a data set of that name" in run(
+        "atlas", "build", "kinships", "--name", "kinships", code=2
+    )
+    wrong = run("atlas", "build", folder, "--name", "yago3-10", code=2)
+    assert "is not YAGO3-10 as published" in wrong
+    assert "no such data set; got 'fb15k238'" in run("atlas", "show", "fb15k238", code=2)
+    own.write_bytes(b"")
+    assert run("atlas", "list", code=2).startswith(f"{own} is not an atlas")

@@ -1,0 +1,240 @@
+"""Adjustments: lines through two points, their laws, and where they are undefined."""
+
+import math
+
+import numpy as np
+import pytest
+import strategies as own
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import evenrank as er
+from evenrank.metrics.chance import _check
+
+numbers = st.floats(-100, 100).filter(lambda x: abs(x) > 1e-3)
+
+
+@given(numbers, numbers, numbers, numbers, numbers)
+def test_lines_compose_and_invert(a, b, c, d, x):
+    first, second = er.Affine(a, b), er.Affine(c, d)
+    assert (first @ second)(x) == pytest.approx(first(second(x)), rel=1e-9, abs=1e-9)
+    assert (~first)(first(x)) == pytest.approx(x, rel=1e-6, abs=1e-6)
+    assert (first @ ~first)(x) == pytest.approx(x, rel=1e-6, abs=1e-6)
+
+
+def test_lines_print():
+    assert str(er.Affine(2.0, -1.5)) == "2 x - 1.5"
+    assert str(er.Affine(0.5)) == "0.5 x"
+
+
+@given(own.sizes, own.metrics)
+def test_under_chance_index_and_z_have_mean_zero_and_z_variance_one(sizes, metric):
+    """E[ratio] = 1, E[index] = E[z] = 0, V[z] = 1: over every outcome, for every metric."""
+    assume(math.prod(sizes) <= 600)
+    law, refused = er.null(metric, sizes), ""
+    try:
+        outcomes = _check.enumerated(metric, law.sizes)
+        lines = {name: getattr(er, name)(law) for name in ("ratio", "index", "z")}
+    except (er.NoLawError, er.DegenerateError) as error:
+        refused = str(error)
+    if refused:  # and nothing else may be
+        assert "infinite" in refused or "always gets" in refused
+        return
+    assume(law.std() > 1e-6 * abs(law.mean()))
+    values = {name: np.array([line(x) for x in outcomes]) for name, line in lines.items()}
+    assert values["ratio"].mean() == pytest.approx(1, rel=1e-9)
+    assert values["index"].mean() == pytest.approx(0, abs=1e-8 * (1 + np.abs(values["index"]).max()))
+    assert values["z"].mean() == pytest.approx(0, abs=1e-6)
+    assert values["z"].var() == pytest.approx(1, rel=1e-6)
+
+
+@given(own.sizes, own.metrics)
+def test_larger_is_better_for_index_and_z(sizes, metric):
+    assume(max(sizes) > 1)
+    law, refused = er.null(metric, sizes), ""
+    try:
+        index, z = er.index(law), er.z(law)
+    except (er.NoLawError, er.DegenerateError) as error:
+        refused = str(error)
+    if refused:  # and nothing else may be
+        assert "infinite" in refused or "always gets" in refused
+        return
+    assert index(law.best) == pytest.approx(1, abs=1e-9)
+    assert z(law.best) > 0
+    assert index(law.mean()) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["mrr", "mr", "gmr", "hits@1"])
+def test_a_perfect_ranking_has_an_index_of_exactly_one_and_chance_of_zero(name):
+    index = er.parse(f"index({name})")
+    for size in range(2, 200):
+        assert index(er.Tally.of([0] * 3, [0] * 3, [size] * 3)) == 1.0
+        law = er.null(name, [size] * 3)
+        line = er.index(law)
+        assert line(float(law.mean())) == 0.0
+        assert np.array_equal(line(np.array([float(law.mean()), law.best])), [0.0, 1.0])
+
+
+@pytest.mark.parametrize(("name", "smaller"), [("hits@5", True), ("mrr", False)])
+def test_only_hits_have_a_smaller_k(name, smaller):
+    with pytest.raises(er.DegenerateError, match="rank among more candidates") as error:
+        er.index(er.null(name, [1, 1]))
+    assert str(error.value).endswith("or choose a smaller k") == smaller
+
+
+def test_inverting_recovers_published_raw_values():
+    law = er.null("mrr", {14_541: 40_932})
+    for line in (er.ratio(law), er.index(law), er.z(law)):
+        assert (~line)(line(0.338)) == pytest.approx(0.338, rel=1e-12)
+    back = er.adjust({"z(mrr)": float(er.z(law)(0.338))}, sizes={14_541: 40_932})
+    assert back["mrr"] == pytest.approx(0.338, rel=1e-10)
+
+
+def test_phi_is_the_normal_probability_of_z():
+    ranks = er.Ranks.of([1, 4, 9, 2], candidates=10)
+    result = ranks.evaluate("z(mrr)", "phi(mrr)", "chance(mrr)")
+    want = 0.5 * math.erfc(-result["z(mrr)"] / math.sqrt(2))
+    assert result["phi(mrr)"] == pytest.approx(want, rel=1e-14)
+    assert result["chance(mrr)"] == pytest.approx(sum(1 / j for j in range(1, 11)) / 10, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("index(mrr)", [1, 1, 1]),
+        ("z(mrr)", [1, 1]),
+        ("z(mr)", [1]),
+        ("index(median)", [1, 1, 1, 1]),
+        ("index(hits@10)", [10, 7, 3]),
+        ("z(hits@10)", [10, 10]),
+        ("z(gmr)", [1, 1]),
+        ("phi(hmr)", [1]),
+        ("index(max)", [1, 1]),
+    ],
+)
+def test_no_room_above_chance_is_an_error_not_an_epsilon(name, sizes):
+    perfect = er.Ranks.of([1] * len(sizes), candidates=sizes)
+    with pytest.raises(er.DegenerateError, match="undefined: chance always gets"):
+        perfect.evaluate(name)
+    ratio = perfect.evaluate(f"ratio({er.parse(name).metric})")
+    assert next(iter(ratio.flat().values())) == pytest.approx(1.0)
+
+
+def test_degenerate_cells_of_the_default_table_are_dashes_with_a_note():
+    result = er.Ranks.of([1, 1], candidates=[1, 1]).evaluate()
+    assert result["mrr"] == 1.0
+    assert np.isnan(result["index(mrr)"])
+    assert "undefined: chance always gets 1" in str(result)
+    assert '"index(mrr)": null' in result.json()
+
+
+@pytest.mark.parametrize(
+    "name", ["1/hits@10", "1/mean(2, hits@10)", "1/mean(-1, hits@1)", "1/mean(inf, hits@3)"]
+)
+def test_infinite_expectations_are_refused(name):
+    with pytest.raises(er.NoLawError, match="infinite"):
+        er.null(name, [50, 60]).mean()
+    with pytest.raises(er.NoLawError, match="infinite"):
+        er.null(name, [50, 60], method="enumerate").mean()
+    with pytest.raises(er.NoLawError, match="infinite"):
+        er.Ranks.of([3, 4], candidates=[50, 60]).evaluate(f"z({name})")
+
+
+def test_an_inverse_of_hits_is_finite_when_one_task_cannot_miss():
+    """With a task of at most k candidates hits@k is never 0, so 1/hits@k has a mean."""
+    law, every = er.null("1/hits@3", [3, 8, 9]), er.null("1/hits@3", [3, 8, 9], method="enumerate")
+    assert law.mean() == pytest.approx(every.mean(), rel=1e-12)
+    assert law.var() == pytest.approx(every.var(), rel=1e-12)
+
+
+def test_adjust_reports_every_form():
+    result = er.adjust({"mrr": 0.476, "hits@10": 0.571}, sizes=[40_000] * 100)
+    assert result["index(mrr)"] == pytest.approx(
+        (0.476 - result["chance(mrr)"]) / (1 - result["chance(mrr)"])
+    )
+    assert [str(e) for e in result.expressions[:6]] == [
+        "mrr", "chance(mrr)", "ratio(mrr)", "index(mrr)", "z(mrr)", "phi(mrr)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mrr": 120}, "impossible value of mrr; got mrr=120; allowed: 0.01 to 1 among"),
+        ({"mr": 0.5}, "impossible value of mr"),
+        ({"hits@10": float("nan")}, "impossible value of hits@10"),
+        ({"index(mrr)": -3.0}, "impossible value of mrr; got index.mrr.=-3, which is mrr="),
+        ({"phi(mrr)": 0.9}, "cannot be taken back"),
+        ({"chance(mrr)": 0.1}, "flat line"),
+        ({"count": 5}, "no chance level"),
+        ({}, "nothing to adjust"),
+    ],
+)
+def test_impossible_published_values_are_errors(values, message):
+    with pytest.raises(er.EvenrankError, match=message):
+        er.adjust(values, sizes=[100] * 5)
+
+
+# Desiderata -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("mr", "yes no no no no"),
+        ("mrr", "yes yes yes yes no"),
+        ("hits@10", "yes yes yes no no"),
+        ("hits@1", "yes yes yes no no"),
+        ("index(mr)", "no yes no yes yes"),
+        ("index(mrr)", "no yes yes yes yes"),
+        ("index(hits@10)", "no yes yes no yes"),
+        ("ratio(mr)", "yes no no no yes"),
+        ("z(mrr)", "no no yes yes yes"),
+        ("igmr", "yes yes yes yes no"),
+        ("ndcg", "yes yes yes yes no"),
+        ("median", "yes no no no no"),
+    ],
+)
+def test_desiderata_reproduce_the_papers_table(name, row):
+    verdicts = er.desiderata(name)[name]
+    assert " ".join("yes" if v else "no" for v in verdicts.values()) == row
+    for verdict in verdicts.values():
+        assert bool(verdict.why) != bool(verdict)  # a reason exactly where it fails
+
+
+def test_desiderata_show_what_adjustments_repair():
+    table = er.desiderata("mrr")
+    assert list(table) == ["mrr", "ratio(mrr)", "index(mrr)", "z(mrr)", "phi(mrr)"]
+    assert not table["mrr"]["size invariant"]
+    assert all(table[f"{a}(mrr)"]["size invariant"] for a in ("ratio", "index", "z"))
+    assert "mrr is not size invariant: chance gets 0.2586 among 12 candidates" in repr(table)
+    assert "<table>" in table._repr_html_()
+
+
+def test_desiderata_take_user_metrics():
+    linear = er.define("linear1000", lambda r: np.maximum(0.0, 1 - (r - 1) / 1000))
+    verdicts = er.desiderata(linear)["linear1000"]
+    assert [bool(v) for v in verdicts.values()] == [True, True, True, True, False]
+    with pytest.raises(er.InputError, match="needs a metric"):
+        er.desiderata()
+    with pytest.raises(er.InputError, match="no better or worse"):
+        er.desiderata("std")
+
+
+@pytest.mark.parametrize(
+    "name", ["hits@12", "hits@100", "1/hits@10", "imr", "hmr", "max", "quantile(0.9)"]
+)
+def test_desiderata_settle_any_metric(name):
+    table = er.desiderata(name)
+    assert len(table) == 5
+    assert all(bool(v.why) != bool(v) for verdicts in table.values() for v in verdicts.values())
+    if name == "imr":
+        assert table["phi(imr)"]["anti-monotonic"]
+        assert not table["phi(imr)"]["fixed optimum"]
+    if name == "1/hits@10":
+        assert "infinite" in table["z(1/hits@10)"]["non-negative"].why
+
+
+def test_a_variance_too_small_for_a_float_says_so():
+    with pytest.raises(er.DegenerateError, match="too small for a float"):
+        er.Ranks.of([3] * 10_000, candidates=3).evaluate("z(max)")

@@ -1,0 +1,137 @@
+"""Names, aliases, and what cannot be read."""
+
+import numpy as np
+import pytest
+
+import evenrank as er
+from evenrank.metrics.grammar import ALIASES, NAMES
+
+ALIAS_CASES = {
+    "mr": "mr mean_rank arithmetic_mean_rank ArithmeticMeanRank MR mean-rank",
+    "mrr": "mrr MRR mean_reciprocal_rank inverse_harmonic_mean_rank 1/hmr InverseHarmonicMeanRank",
+    "imr": "imr iamr inverse_arithmetic_mean_rank 1/mr",
+    "gmr": "gmr geometric_mean_rank mean(0) 1/igmr",
+    "igmr": "igmr inverse_geometric_mean_rank 1/gmr",
+    "hmr": "hmr harmonic_mean_rank mean(-1) 1/mrr",
+    "max": "max mean(inf)",
+    "min": "min mean(-inf)",
+    "mean(0.5)": "mean(1/2) mean(.5)",
+    "hits@10": "hits@10 h@10 hits_at_10 h_at_10 HITS@10 Hits_at_10 hits10",
+    "1/hits@10": "1/hits@10 1/(hits@10)",
+    "median": "median median_rank quantile(0.5)",
+    "1/median": "1/median inverse_median_rank",
+    "std": "std standard_deviation rank_std",
+    "var": "var variance",
+    "mad": "mad median_absolute_deviation",
+    "count": "count rank_count",
+    "ratio(mr)": "amr aamr adjusted_mean_rank adjusted_arithmetic_mean_rank ratio(mr)",
+    "index(mr)": "amri aamri adjusted_arithmetic_mean_rank_index",
+    "index(mrr)": "amrr aihmr adjusted_mrr adjusted_inverse_harmonic_mean_rank",
+    "index(gmr)": "gmri agmri adjusted_geometric_mean_rank_index",
+    "index(hits@10)": "ah@10 ahits@10 adjusted_hits_at_10 ahits_at_10 AdjustedHitsAt10",
+    "z(mr)": "zmr zamr z_arithmetic_mean_rank z_mean_rank",
+    "z(mrr)": "zmrr zihmr z_inverse_harmonic_mean_rank",
+    "z(gmr)": "zgmr z_geometric_mean_rank",
+    "z(hits@10)": "zh@10 z_hits_at_10 zhits@10 zah@10",
+    "mean(2, ndcg)": "mean(2,ndcg)",
+    "phi(mrr)": "phi(mean_reciprocal_rank)",
+    "chance(hits@3)": "chance(h@3)",
+}
+
+
+@pytest.mark.parametrize(
+    ("canonical", "alias"), [(c, a) for c, names in ALIAS_CASES.items() for a in names.split()]
+)
+def test_aliases_print_canonically(canonical, alias):
+    assert str(er.parse(alias)) == canonical
+    assert er.parse(canonical) == er.parse(alias)
+
+
+def test_every_name_in_the_table_reads_and_writes():
+    for name, target in (NAMES | ALIASES).items():
+        assert er.parse(name) == target
+        assert er.parse(str(target)) == target
+
+
+def test_spaces_and_case_do_not_matter():
+    assert er.parse("  Mean Reciprocal Rank ") == er.MRR
+    assert er.parse("Z( hits@10 )") == er.parse("zh@10")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mrrr", "did you mean mrr"),
+        ("hits", "hits needs its k"),
+        ("hits@k", "hits needs its k"),
+        ("hits_at_k", "hits needs its k"),
+        ("adjusted_hits_at_k", "hits needs its k"),
+        ("hits@0", "k >= 1"),
+        ("hits@-3", "k >= 1"),
+        ("hits@1.5", "whole number"),
+        ("z(index(mrr))", "only a plain metric can be adjusted"),
+        ("1/z(mrr)", "no inverse"),
+        ("1/std", "not a metric"),
+        ("index(count)", "cannot be adjusted"),
+        ("z(mad)", "cannot be adjusted"),
+        ("quantile(2)", "between 0 and 1"),
+        ("mean(x)", "a number is needed"),
+        ("mean(2, mrr)", "needs a transform"),
+        ("both.realistic.mrr", "side and tie rule are not part"),
+        ("mrr)", "unknown metric"),
+        ("", "unknown metric"),
+        ("__import__('os')", "unknown metric"),
+        ("2/mrr", "unknown metric"),
+    ],
+)
+def test_what_cannot_be_read_says_so(text, message):
+    with pytest.raises(er.EvenrankError, match=message.replace("(", r"\(")) as caught:
+        er.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_metric_must_be_a_string_or_a_metric():
+    with pytest.raises(er.InputError, match="must be a string or a metric; got int"):
+        er.parse(3)  # type: ignore[arg-type]
+
+
+def test_defined_metrics_take_part_in_the_grammar():
+    rbp = er.define("rbp8", lambda r: 0.8 ** (r - 1), formula="0.8^(r-1)")
+    assert er.parse("rbp8") == rbp
+    assert er.parse("z(rbp8)").metric == rbp
+    assert str(er.parse("1/mean(2, rbp8)")) == "1/mean(2, rbp8)"
+    ranks = er.Ranks.of([1, 2, 3], candidates=10)
+    assert ranks.evaluate("rbp8")["rbp8"] == pytest.approx((1 + 0.8 + 0.64) / 3)
+    assert -1 < ranks.evaluate("index(rbp8)")["index(rbp8)"] < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "message"),
+    [
+        ("mrr", np.log, "taken"),
+        ("hits_at_7", np.log, "taken"),
+        ("Two Words", np.log, "identifier"),
+        ("wave", np.sin, "non-negative"),
+        ("bump", lambda r: np.abs(r - 5), "monotone"),
+        ("scalar", lambda r: 1.0, "same shape"),
+        ("pole", lambda r: 1 / (r - 1), "finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the pole divides by zero, which is the point
+def test_bad_definitions_are_refused(name, function, message):
+    with pytest.raises(er.InputError, match=message):
+        er.define(name, function)
+
+
+@pytest.mark.parametrize(
+    "name", [*NAMES, "hits@10", "mean(3)", "1/quantile(0.9)", "index(mr)", "z(mrr)", "phi(gmr)"]
+)
+def test_every_metric_knows_itself(name):
+    metric = er.parse(name)
+    low, high = metric.range
+    assert low < high
+    assert metric.formula
+    assert metric.reference
+    assert metric.increasing in (True, False, None)
+    if metric.best is not None and name != "count":
+        assert low <= metric.best <= high

@@ -1,0 +1,264 @@
+"""Checkpoints of other libraries: how one is found, fitted to a graph, and ranked by the shell."""
+
+import pickle
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from types import SimpleNamespace
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+import shared
+
+import evenrank as er
+from evenrank.integrations import pykeen
+from evenrank.models.readers import READERS, Checkpoint, load
+from evenrank.models.readers import checkpoint as _checkpoint
+from evenrank.models.readers.checkpoint import fit, renumbered
+
+
+def refused(call, *args, **kwargs):
+    """Give the one line that says why a call is refused."""
+    with pytest.raises(er.InputError) as caught:
+        call(*args, **kwargs)
+    return str(caught.value)
+
+
+# Finding a reader -----------------------------------------------------------------------------------
+
+
+def test_modules_come_when_they_are_asked_for():
+    assert er.integrations.pykeen is pykeen
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = er.integrations.nonsense
+    with pytest.raises(AttributeError, match="no attribute '_private'"):
+        _ = er.integrations._private
+
+
+def test_reading_pickles_imports_neither_torch_nor_pykeen():
+    code = "import sys, evenrank.integrations.pykeen; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"torch", "pykeen", "polars"}.isdisjoint(run.stdout.split())
+
+
+def test_own_models_are_read_like_others(tmp_path):
+    graph = er.load("nations")
+    rng = np.random.default_rng(0)
+    model = er.models.DistMult(rng.normal(size=(14, 4)), rng.normal(size=(55, 4)))
+    er.models.save(model, tmp_path / "model.safetensors", graph=graph)
+    found = load(tmp_path / "model.safetensors", graph)
+    assert (found.name, found.notes) == ("DistMult", ())  # it says how its rows are numbered
+    er.models.save(model, tmp_path / "unsaid.safetensors")
+    assert load(tmp_path / "unsaid.safetensors", graph).notes == (
+        "taken to be numbered as the graph is: there are no names of entities and relations to compare",
+    )
+
+
+def test_what_no_reader_knows(tmp_path):
+    (tmp_path / "model.bin").write_bytes(b"nonsense")
+    line = refused(load, tmp_path / "model.bin")
+    assert line.startswith(
+        f"no reader knows this checkpoint; got {tmp_path / 'model.bin'}; allowed: those"
+    )
+    assert all(name in line for name in READERS)
+    assert refused(load, tmp_path / "nothing") == f"no such file; got {tmp_path / 'nothing'}"
+    assert "unknown format; got 'nonsense'; allowed: auto, evenrank, " in refused(
+        load, tmp_path / "model.bin", format="nonsense"
+    )
+
+
+# Fitting a checkpoint to a graph --------------------------------------------------------------------
+
+ENTITIES, RELATIONS = ("a", "b", "c", "d"), ("r", "s", "t")
+GRAPH = er.Graph.of(
+    [[0, 0, 1], [1, 1, 2], [2, 2, 3]], test=[[3, 0, 0]], entities=ENTITIES, relations=RELATIONS
+)
+
+
+def models(inverse):
+    rng = np.random.default_rng(1)
+    rows = 3 if inverse is None else 6
+    e, f, r, s = (rng.normal(size=(n, 4)) for n in (4, 4, rows, rows))
+    yield er.models.TransE(e, r, inverse=inverse)
+    yield er.models.CP(e, f, r, inverse=inverse)
+    yield er.models.SimplE(e, f, r, s, inverse=inverse)
+    yield er.models.RESCAL(e, rng.normal(size=(rows, 4, 4)), inverse=inverse)
+    yield er.models.TuckER(e, r, rng.normal(size=(4, 4, 4)), inverse=inverse)
+
+
+def holes(rows, *columns):
+    rows = np.array(rows)
+    rows[:, columns] = -1
+    return rows
+
+
+@pytest.mark.parametrize("inverse", [None, "stacked", "interleaved"])
+def test_rows_are_put_in_the_order_of_the_graph(inverse):
+    """Every score of every triple is the one the checkpoint gives to the same names."""
+    old_entities, old_relations = ("c", "a", "d", "b"), ("t", "r", "s")
+    entity = [old_entities.index(name) for name in ENTITIES]
+    relation = [old_relations.index(name) for name in RELATIONS]
+    every = np.array([(h, r, t) for h in range(4) for r in range(3) for t in range(4)])
+    old = np.stack([np.take(rows, every[:, i]) for i, rows in enumerate((entity, relation, entity))], 1)
+    for model in models(inverse):
+        found = fit(Checkpoint(model, old_entities, old_relations), GRAPH, "file")
+        assert (found.notes, found.vocabulary) == ((), GRAPH.vocabulary)
+        for hole in (0, 2):
+            ours, theirs = (
+                found.score(holes(every, hole), slice(0, 4)),
+                model.score(holes(old, hole), np.array(entity)),
+            )
+            assert np.array_equal(ours, theirs), (model, hole)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A model as a black box."""
+
+    model: er.models.Model
+    name: str = "Box"
+
+    @property
+    def entities(self):
+        return self.model.entities
+
+    @property
+    def relations(self):
+        return self.model.relations
+
+    def score(self, queries, candidates):
+        return self.model.score(queries, candidates)
+
+
+@pytest.mark.parametrize("names", [(("c", "a", "d", "b"), RELATIONS), (ENTITIES, ("t", "r", "s"))])
+@pytest.mark.parametrize("sides", ["tail", "head", "relation", "pair"])
+def test_black_boxes_are_asked_in_their_own_numbers(names, sides):
+    model = next(models(None))
+    box = fit(Checkpoint(Box(model), *names, notes=("a note",)), GRAPH, "file")
+    plain = fit(Checkpoint(model, *names), GRAPH, "file")
+    assert (box.name, box.notes) == ("Box", ("a note",))
+    for candidates in ("all", 2):
+        if candidates == 2 and sides == "relation":
+            continue  # there are only three
+        task = GRAPH.task("test", sides=sides, candidates=candidates)
+        one, other = (er.rank(scorer, task, progress=False) for scorer in (box, plain))
+        assert np.array_equal(one.better, other.better)
+
+
+def test_rows_in_order_are_not_copied():
+    model = next(models(None))
+    assert renumbered(model, np.arange(4), np.arange(3)) is model
+    assert fit(Checkpoint(model, ENTITIES, RELATIONS), GRAPH, "file") is model
+    assert fit(Checkpoint(model), None, "file") is model
+
+
+def test_names_and_counts_that_do_not_fit():
+    model = next(models(None))
+    line = refused(fit, Checkpoint(model), er.load("umls"), "model.pkl")
+    assert line.startswith(
+        "model and graph do not have the same entities; got 4 in model.pkl, 135 in the"
+    )
+    assert "--unseen" in line
+    line = refused(fit, Checkpoint(model, ENTITIES, ("r", "s", "u")), GRAPH, "model.pkl")
+    assert "same relations; got 3 in model.pkl, 3 in the graph (not in the model: t); rank on" in line
+    line = refused(fit, Checkpoint(model, "wxyz", RELATIONS), GRAPH, "model.pkl")
+    assert "(not in the model: a, b, c, ...)" in line
+
+
+def test_graphs_without_names():
+    """Ids are names of their own; where the checkpoint has other names, only counts can be compared."""
+    model = next(models(None))
+    bare = er.Graph.of([[0, 0, 1], [2, 1, 3]], entities=4, relations=3)
+    assert fit(Checkpoint(model, ["3", "2", "1", "0"], ["0", "1", "2"]), bare, "file").notes == ()
+    assert fit(Checkpoint(model, ENTITIES, RELATIONS), bare, "file").notes == (
+        "taken to be numbered as the graph is: there are no names of entities and relations to compare",
+    )
+
+
+# Files of torch -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    """An archive, as torch writes them."""
+    with ZipFile(tmp_path / "file.pt", "w"):
+        return tmp_path / "file.pt"
+
+
+def torch(load):
+    """Stand for torch, which is not everywhere."""
+    return SimpleNamespace(
+        load=load, serialization=SimpleNamespace(safe_globals=lambda _: nullcontext())
+    )
+
+
+def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, file):
+    """First without running code, then not at all, unless told."""
+    asked = []
+
+    def read(path, map_location, weights_only):
+        asked.append(weights_only)
+        if weights_only:
+            raise pickle.UnpicklingError("Weights only load failed.\nmore")
+        return "content"
+
+    monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
+    line = refused(_checkpoint.torch_file, file, trust_pickle=False)
+    assert line == (
+        f"{file} is a pickle that could run code when it is read; got Weights only load failed.; "
+        "if you trust where it comes from: --trust-pickle, or trust_pickle=True"
+    )
+    assert asked == [True]
+    assert _checkpoint.torch_file(file, trust_pickle=True) == "content"
+    assert asked == [True, True, False]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_damaged_files_of_torch(monkeypatch, file, trusted):
+    def read(path, map_location, weights_only):
+        raise RuntimeError("") if weights_only and not trusted else pickle.UnpicklingError("broken")
+
+    monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
+    line = refused(_checkpoint.torch_file, file, trust_pickle=trusted)
+    reason = "UnpicklingError: broken" if trusted else "RuntimeError: RuntimeError"
+    assert line == (
+        f"cannot read {file}; got {reason}; it may be damaged, or of another version of its library"
+    )
+
+
+# The shell ------------------------------------------------------------------------------------------
+
+
+def run(*arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "evenrank.cli", "rank", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@shared.needed
+def test_several_models_in_one_table(tmp_path):
+    """Each gets a row, a file of ranks, and its notes."""
+    files = [shared.path(f"paper/models/nations-{name}.pykeen.pkl") for name in ("complex", "transe")]
+    done = run(*files, "--data", "nations", "--trust-pickle", "-m", "mrr", "--csv", "-o", tmp_path)
+    assert re.findall(r"nations-(\w+)\.pykeen.*,(0\.\d{4})", done.stdout) == [
+        ("complex", "0.4304"),
+        ("transe", "0.4026"),
+    ]
+    assert done.stderr.count("taken to be numbered as the graph is") == 2
+    assert len(er.Ranks.load(tmp_path / "nations-transe.pykeen.parquet")) == 402
+    line = run(*files, "--data", "nations", "-o", tmp_path / "one.parquet", code=2).stderr
+    assert "the ranks of several models need a folder" in line
+
+
+def test_a_checkpoint_of_another_graph(tmp_path):
+    file = tmp_path / "model.safetensors"
+    er.models.save(next(models(None)), file)
+    line = run(file, "--data", "nations", code=2).stderr
+    assert "model and graph do not have the same entities; got 4 in model.safetensors, 14 in the" in line

@@ -1,0 +1,235 @@
+"""Clusters: the bits of one process, whoever counts what, and whoever dies meanwhile."""
+
+import json
+import logging
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import dask
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import evenrank as er
+from evenrank.cli import app
+from evenrank.errors import EvenrankError, InputError
+from evenrank.ranking.cluster import _client, _tally, connect, tally
+
+distributed = pytest.importorskip("distributed")
+FILES, ROWS, KILLS = 3, 4000, 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of ranks with ties and a key."""
+    folder = tmp_path_factory.mktemp("ranks")
+    for seed in range(FILES):
+        rng = np.random.default_rng(seed)
+        better, equal = rng.integers(0, 40, ROWS), rng.integers(0, 20, ROWS) // 15
+        keys = {"relation": rng.choice(["r", "s", "t"], ROWS).astype(object)}
+        facts = {"data": "toy", "file": str(seed)}
+        ranks = er.Ranks(better, equal, rng.integers(50, 60, ROWS), keys=keys, protocol=facts)
+        ranks.save(folder / f"{seed}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local():
+    """Four processes on this machine, which may die more often than Dask expects."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 100}),
+        distributed.LocalCluster(
+            n_workers=4, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+        ) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(local):
+    with distributed.Client(local, timeout=60) as client:
+        yield client
+
+
+@pytest.mark.parametrize("question", [{}, {"by": "relation"}, {"average": "relation"}])
+def test_four_processes_give_the_bits_of_one(folder, client, monkeypatch, question):
+    monkeypatch.setattr(_tally, "PART", 100)  # so that there is a tree to add up
+    ours, theirs = er.stream(folder, **question), tally(folder, client, **question)
+    assert theirs.tally == ours.tally
+    assert theirs.labels == ours.labels
+    assert theirs.evaluate().json() == ours.evaluate().json()
+    assert theirs.protocol == {"data": "toy"}
+
+
+def test_killed_workers_change_nothing(folder, local, client, monkeypatch):
+    """Workers die by SIGKILL, at random, all the while; every number is as it was."""
+    monkeypatch.setattr(_tally, "PART", 50)
+    wanted = er.stream(folder, by="relation").evaluate().json()
+    rng, killed, over = random.Random(0), [], threading.Event()
+
+    def kill():
+        while len(killed) < KILLS and not over.wait(rng.uniform(0.1, 0.6)):
+            alive = [nanny.pid for nanny in [*local.workers.values()] if nanny.is_alive()]
+            if alive:
+                killed.append(rng.choice(alive))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    deadline = time.monotonic() + 120
+    while killer.is_alive() and time.monotonic() < deadline:
+        assert tally(folder, client, by="relation").evaluate().json() == wanted
+    over.set()
+    killer.join(timeout=30)
+    assert len(killed) == KILLS
+
+
+def test_damage_is_an_error_or_left_out(folder, client, monkeypatch, tmp_path):
+    """A file that is damaged in one part is left out with all of them."""
+    monkeypatch.setattr(_tally, "PART", 100)
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        start = len(content) // 3 if path.name == "1.parquet" else len(content)
+        damaged = content[:start] + bytes(100) + content[start + 100 :]
+        (tmp_path / path.name).write_bytes(damaged if start < len(content) else content)
+    with pytest.raises(InputError, match=r"cannot read .*1.parquet; got .*; it may be damaged"):
+        tally(tmp_path, client)
+    rest = tally(tmp_path, client, skip_damaged=True)
+    assert rest.tally == er.stream([folder / "0.parquet", folder / "2.parquet"]).tally
+    assert list(rest.left_out) == [str(tmp_path / "1.parquet")]
+
+
+def test_errors_of_workers_are_told_as_here(folder, client):
+    with pytest.raises(InputError, match="no such key column; got 'colour'; allowed: relation"):
+        tally(folder, client, by="colour")
+
+
+def test_names_are_those_of_this_process(folder, client, monkeypatch):
+    """A worker may be in another folder."""
+    monkeypatch.chdir(folder)
+    assert tally("0.parquet", client).tally == er.stream("0.parquet").tally
+
+
+def test_a_file_that_workers_do_not_see_is_named(folder, client):
+    """As on another machine: here it is gone before it is counted."""
+    part = er.streams.Part(str(folder / "gone.parquet"), 0, 9)
+    future = client.submit(er.streams.count, part, er.streams.Question(), pure=False)
+    with pytest.raises(InputError, match=r"no such file; got .*gone.parquet; .*seen by all that count"):
+        future.result(timeout=60)
+
+
+def test_a_running_scheduler_is_used(folder, local):
+    shown = CliRunner().invoke(
+        app, ["metrics", str(folder), "--dask", local.scheduler_address, "--json"]
+    )
+    assert json.loads(shown.stdout) == json.loads(er.stream(folder).evaluate().json())
+
+
+def test_local_workers_start_and_end(folder):
+    shown = CliRunner().invoke(
+        app, ["metrics", str(folder), "--dask", "local", "--json", "--by", "relation"]
+    )
+    assert json.loads(shown.stdout) == json.loads(er.stream(folder, by="relation").evaluate().json())
+
+
+def test_schedulers_that_do_not_answer_are_named():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"tcp://127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(InputError) as error, connect(address, patience=1):
+            pass
+    assert f"no Dask scheduler answers; got {address} (" in str(error.value)
+    assert "start one (dask scheduler), check address and network; or use --dask local" in str(
+        error.value
+    )
+    with (
+        pytest.raises(InputError, match="no Dask scheduler answers; got nonsense://x"),
+        connect("nonsense://x"),
+    ):
+        pass
+
+
+def test_a_web_server_is_no_scheduler():
+    """As when the port is that of the dashboard."""
+    refuse = {"handle": lambda self: self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")}
+    web = type("Web", (BaseHTTPRequestHandler,), refuse)
+    with ThreadingHTTPServer(("127.0.0.1", 0), web) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        with (
+            pytest.raises(InputError, match=rf"answers; got {address} \(something else does\)"),
+            connect(address, patience=5),
+        ):
+            pass
+        server.shutdown()
+
+
+def test_a_cluster_without_workers_is_refused(folder):
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
+        distributed.Client(empty, timeout=60) as client,
+        pytest.raises(
+            InputError, match=r"no workers; got none in 0.1 s; start some: dask worker ADDRESS"
+        ),
+    ):
+        _client.check(client, patience=0.1)
+
+
+def test_what_is_no_client_is_refused(folder):
+    with pytest.raises(InputError, match=r"a Dask client is needed; got str; distributed.Client"):
+        tally(folder, "tcp://127.0.0.1:8786")
+
+
+@pytest.mark.parametrize(
+    ("node", "package", "version", "message"),
+    [
+        ("workers", "evenrank", "0.0.9", "worker .* has another evenrank; got 0.0.9, and .* here"),
+        ("workers", "evenrank", None, "worker .* has another evenrank; got none, and .* here"),
+        ("workers", "polars", "0.1", "worker .* has another polars; got 0.1, and .* here"),
+        ("scheduler", "distributed", "1.0", "the scheduler has another distributed; got 1.0, and"),
+        ("scheduler", "python", "3.8.1.final.0", "the scheduler has another python; got 3.8, and"),
+    ],
+)
+def test_other_versions_are_refused(folder, client, monkeypatch, node, package, version, message):
+    found = client.get_versions(packages=["evenrank", "polars"])
+    nodes = [found["scheduler"]] if node == "scheduler" else list(found["workers"].values())
+    nodes[-1]["packages"][package] = version
+    monkeypatch.setattr(client, "get_versions", lambda packages: found)
+    with pytest.raises(InputError, match=f"{message}.*install the same versions everywhere"):
+        tally(folder, client)
+
+
+def test_versions_that_understand_each_other_will_do(client, monkeypatch):
+    found = client.get_versions(packages=["evenrank", "polars"])
+    found["scheduler"]["packages"] |= {"polars": None, "evenrank": None}  # it reads no ranks
+    python = found["scheduler"]["packages"]["python"].split(".")
+    found["scheduler"]["packages"]["python"] = ".".join([*python[:2], "99", "final", "0"])
+    monkeypatch.setattr(client, "get_versions", lambda packages: found)
+    _client.check(client)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            distributed.KilledWorker("count-1", SimpleNamespace(address="tcp://1"), 4),
+            "workers are lost over one part of a file, again and again; got .*count-1.*give each more",
+        ),
+        (
+            distributed.CancelledError("total"),
+            "the scheduler is gone; got total; start it, and ask again",
+        ),
+    ],
+)
+def test_what_dask_gives_up_is_one_line(error, message):
+    def result():
+        raise error
+
+    with pytest.raises(EvenrankError, match=message):
+        _tally._result(SimpleNamespace(result=result))

@@ -1,0 +1,675 @@
+"""The explorer: its figures against the library's, and the page itself in a real browser."""
+
+import json
+import math
+import random
+import re
+import struct
+import zlib
+from importlib import import_module
+
+import numpy as np
+import pytest
+import shared
+from browser import executable
+
+import evenrank as er
+from evenrank._internal.table import figure
+from evenrank.cli import main
+from evenrank.errors import InputError
+from evenrank.graphs import atlas
+from evenrank.metrics.grammar import parse
+from evenrank.published import Given
+from evenrank.report import explorer
+from evenrank.report.explorer import METRICS, SIZES, TASKS
+
+MODULE = import_module("evenrank.report.explorer")  # its name in the package is the function's
+FORMS = ("value", "index", "z", "ratio")
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    """The page as everyone gets it: without data sets of one's own."""
+    folder = tmp_path_factory.mktemp("explorer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENRANK_ATLAS", str(folder))
+        return explorer(folder / "explorer.html")
+
+
+@pytest.fixture(scope="module")
+def content(page_file):
+    return content_of(page_file)
+
+
+def content_of(path):
+    found = re.search(r'<script type="application/json" id="atlas">(.*?)</script>', path.read_text())
+    return json.loads(found[1])
+
+
+@pytest.fixture
+def page(browser, page_file):
+    opened = browser.page()
+    opened.open(page_file)
+    yield opened
+    assert opened.complaints == []
+    opened.close()
+
+
+def rows_of(content):
+    """Every data set asked in every way, with what the page has for it."""
+    for data in content["data"]:
+        for key, at in data["laws"].items():
+            side, known, unseen, split = key.split(" ", 3)
+            asked = {"split": split, "side": side, "unseen": unseen}
+            yield (
+                data["name"],
+                asked | {"filter": None if known == "none" else known},
+                content["laws"][at],
+            )
+
+
+# What the page holds ------------------------------------------------------------------------------
+
+
+def test_page_is_one_small_file_that_asks_for_nothing(page_file):
+    text = page_file.read_text()
+    assert page_file.stat().st_size < 600_000
+    assert "{{" not in text
+    code = text.replace(re.search(r'id="atlas">(.*?)</script>', text)[1], "")
+    assert not re.search(r'(src|href)="(?!data:)', code)
+    assert re.findall(r"https?://[^\s\"]+", code) == ["http://www.w3.org/2000/svg"]
+    assert "default-src 'none'" in code
+
+
+def test_page_has_every_data_set_asked_in_every_way(content):
+    assert [data["name"] for data in content["data"]] == atlas.names()
+    for data in content["data"]:
+        splits = atlas.facts(data["name"]).triples
+        assert len(data["laws"]) == len(splits) * 3 * 2 * 2
+        assert data["title"]
+    assert len(content["laws"]) < sum(len(data["laws"]) for data in content["data"]) / 2  # shared
+    assert [metric["name"] for metric in content["metrics"]] == list(METRICS)
+
+
+def test_textbook_formulas_agree_on_every_row(content):
+    at = {metric["name"]: i for i, metric in enumerate(content["metrics"])}
+    for name, asked, law in rows_of(content):
+        sizes = er.atlas(name, **asked)
+        size, count = sizes["candidates"].astype(float), sizes.counts
+        n = count.sum()
+        assert (law["tasks"], law["low"], law["high"]) == (n, size.min(), size.max())
+        assert law["mean"] == pytest.approx((size * count).sum() / n, rel=1e-14)
+        expected = {"mr": ((size + 1) / 2, (size**2 - 1) / 12, size)}
+        for k in (1, 3, 10, 100):
+            p = np.minimum(1, k / size)
+            expected[f"hits@{k}"] = (p, p * (1 - p), size <= k)
+        for metric, (mean, variance, worst) in expected.items():
+            numbers = ((mean * count).sum() / n, np.sqrt((variance * count).sum()) / n)
+            last = (worst * count).sum() / n
+            assert law["chance"][at[metric]] == pytest.approx((*numbers, last), rel=1e-12, abs=1e-300)
+
+
+def test_laws_are_the_librarys_to_the_last_bit(content):
+    draw = random.Random(5)
+    rows = list(rows_of(content))
+    for name, asked, law in draw.sample(rows, 40):
+        for metric, chance in draw.sample(list(zip(METRICS, law["chance"], strict=True)), 4):
+            null = er.null(metric, er.atlas(name, **asked))
+            assert chance[:2] == [float(null.mean()), float(null.std())]
+
+
+def test_metrics_know_their_best_value_and_direction(content):
+    for metric in content["metrics"]:
+        expression = parse(metric["name"])
+        assert (metric["best"], metric["increasing"]) == (expression.best, expression.increasing)
+        assert metric["percent"] == (expression.range[1] <= 1)
+
+
+def test_paper_is_there_as_published(content):
+    rows = content["published"]
+    assert len({(row["data"], row["model"]) for row in rows}) == 16
+    assert {row["key"] for row in rows} == {"both all drop test"}
+    by = {
+        (r.board.data, r.model, str(r.given.metric)): r.value for r in er.published("hoyt2022").results
+    }
+    for row in rows:
+        assert row["value"] == by[row["data"], row["model"], row["metric"]]
+
+
+@shared.needed
+def test_paper_agrees_with_its_own_table(content):
+    columns = {
+        "mrr": "inverse_harmonic_mean_rank",
+        "hits@10": "hits_at_10",
+        "mr": "arithmetic_mean_rank",
+    }
+    table = shared.table("paper/case_study_results.tsv").to_dicts()
+    theirs = {(row["dataset"], row["model"]): row for row in table}
+    rows = [row for row in content["published"] if row["metric"] in columns]
+    assert len(rows) == 48
+    for row in rows:
+        line = theirs[row["data"], row["model"].lower()]
+        assert row["value"] == pytest.approx(line[columns[row["metric"]]], rel=1e-12)
+
+
+def test_sweep_is_exact(content):
+    sweep = content["sweep"]
+    assert (tuple(sweep["tasks"]), sweep["sizes"]) == (TASKS, SIZES)
+    draw = random.Random(7)
+    for _ in range(60):
+        n, size, metric = draw.choice(TASKS), draw.choice(SIZES), draw.choice(METRICS)
+        null = er.null(metric, [size], counts=[n])
+        shown = sweep["chance"][TASKS.index(n)][METRICS.index(metric)][SIZES.index(size)]
+        assert shown == [float(null.mean()), float(null.std())]
+
+
+@shared.needed
+def test_sweep_goes_through_the_papers(content):
+    names = {"arithmetic_mean_rank": "mr", "hits_at_1": "hits@1", "hits_at_10": "hits@10"}
+    names["hits_at_100"] = "hits@100"
+    met = 0
+    for row in shared.table("paper/candidate_size_sweep.tsv").iter_rows(named=True):
+        name = names.get(row["metric"])
+        if row["inverted"] and row["metric"] == "arithmetic_mean_rank":
+            name = None
+        if name and row["candidate"] in SIZES:
+            curve = content["sweep"]["chance"][0][METRICS.index(name)]
+            assert curve[SIZES.index(row["candidate"])][0] == pytest.approx(row["expectation"], rel=1e-9)
+            met += 1
+    assert met > 30
+
+
+def test_a_metric_without_a_law_says_why(tmp_path, monkeypatch, browser):
+    monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
+    monkeypatch.setattr(MODULE, "TASKS", (1,))
+
+    def refuse(law):
+        if str(law.metric) == "mr":
+            raise er.NoLawError("no exact law", do="ask another")
+        return 0.5, 0.25
+
+    monkeypatch.setattr(MODULE, "moments", refuse)
+    path = explorer(tmp_path / "one.html", "mrr", "mr")
+    found = content_of(path)
+    assert {law["chance"][1] for law in found["laws"]} == {"no exact law; ask another"}
+    assert found["sweep"]["chance"][0][1] == [None] * len(SIZES)
+    page = browser.page()
+    page.open(path, "#data=nations&metric=mr&x=3")
+    assert page.text("#note") == "no exact law; ask another"
+    assert set(shown(page).values()) == {"–"}
+    assert page.text("#published-says").startswith("Hoyt et al. 2022 have no mr on Nations")
+    assert page.complaints == []
+    page.close()
+
+
+def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
+    monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
+    splits = {"train": [[0, 0, 1], [0, 0, 2], [1, 0, 2]], "test": [[2, 0, 1]], "held out": [[2, 0, 0]]}
+    graph = er.Graph.of(splits)
+    name = "</script><b>mine"
+    atlas.add([atlas.build(graph, name)])
+    path = explorer(tmp_path / "mine.html", "mrr")
+    found = {data["name"]: data for data in content_of(path)["data"]}[name]
+    sizes = er.atlas(name)
+    law = content_of(path)["laws"][found["laws"]["both all keep test"]]
+    assert law["chance"][0][:2] == [
+        float(er.null("mrr", sizes).mean()),
+        float(er.null("mrr", sizes).std()),
+    ]
+    page = browser.page()
+    page.open(path, "#data=%3C%2Fscript%3E%3Cb%3Emine&x=0.9")
+    assert page.text("#asked").startswith(f"mrr on {name}")
+    assert page.text("#as-value dd") == "0.9000"
+    assert page.run("document.querySelector('b')") is None
+    page.run("document.querySelector('input[name=split][value=\"held out\"]').click()")
+    assert " · held out · " in page.text("#asked")
+    assert shown(page) == expected("mrr", "value", 0.9, data=name, split="held out")
+    assert page.complaints == []
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics", "message"),
+    [
+        ("page.txt", (), "the explorer is written as .html; got page.txt"),
+        ("absent/page.html", ("mrr",), "cannot write"),
+        ("page.html", ("std",), "std cannot be adjusted"),
+        ("page.html", ("nonsense",), "nonsense"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, name, metrics, message):
+    monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
+    with pytest.raises(er.EvenrankError, match=re.escape(message)):
+        explorer(tmp_path / name, *metrics)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shell_writes_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
+    out = tmp_path / "page.html"
+    monkeypatch.setattr("sys.argv", ["evenrank", "explore", "-o", str(out), "-m", "mrr"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"{out}: ")
+    assert [metric["name"] for metric in content_of(out)["metrics"]] == ["mrr"]
+    monkeypatch.setattr("sys.argv", ["evenrank", "explore", "-o", str(out), "-m", "mrr", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out) == {"file": str(out), "bytes": out.stat().st_size}
+
+
+# The page in a browser ----------------------------------------------------------------------------
+
+
+def fragment(**state):
+    return "#" + "&".join(f"{name}={value}".replace("@", "%40") for name, value in state.items())
+
+
+def shown(page):
+    return {form: page.text(f"#as-{form} dd") for form in FORMS}
+
+
+def expected(metric, have, value, **asked):
+    """What the library says, as its tables write it."""
+    name = metric if have == "value" else f"{have}({metric})"
+    result = er.adjust({name: value}, **asked)
+    values = {"value": result[metric]} | {form: result[f"{form}({metric})"] for form in FORMS[1:]}
+    return {form: "+" * (form == "z" and x > 0) + figure(x) for form, x in values.items()}
+
+
+def cells(page, table):
+    """The body of a table, as shown."""
+    rows = f"[...document.querySelectorAll('{table} tbody tr')]"
+    return page.run(f"{rows}.map(row => [...row.cells].map(cell => cell.innerText))")
+
+
+def enter(page, text):
+    """Type over what stands in the field."""
+    page.run("document.getElementById('x').select(), document.getElementById('x').focus()")
+    page.press("Backspace")
+    page.type(text)
+
+
+def test_without_a_browser_these_tests_skip_unless_one_is_needed(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("EVENRANK_BROWSER", raising=False)
+    monkeypatch.delenv("EVENRANK_NEED_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="Chromium is absent"):
+        executable()
+    monkeypatch.setenv("EVENRANK_NEED_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="Chromium is absent"):
+        executable()
+
+
+def test_opens_quietly_and_asks_nobody(page, page_file):
+    assert page.requests == [page_file.resolve().as_uri()]
+    assert shown(page) == expected("mrr", "value", 0.476, data="wn18rr")
+    assert page.run("document.title") == "evenrank explorer"
+
+
+def test_writes_numbers_as_the_library_does(page):
+    draw = random.Random(1)
+    values = [draw.choice((-1, 1)) * 10 ** draw.uniform(-14, 14) for _ in range(20_000)]
+    # exact halves of the last digit, where rounding rules differ
+    values += [
+        m + odd / 2**bits for bits in range(1, 7) for odd in range(1, 64, 2) for m in (0, 1, 12, 345)
+    ]
+    values += [1000 + n / 2 for n in range(40)] + [1e9 + n * 5e6 for n in range(40)]
+    values += [base * 10.0**power for base in (9.995, 9.9995, 9.9985, 99.95) for power in range(-6, 12)]
+    values += [
+        0.0,
+        -0.0,
+        1.0,
+        0.001,
+        1000.0,
+        999.95,
+        99.995,
+        9.9995,
+        0.99995,
+        1e9,
+        math.nextafter(1e9, 0),
+    ]
+    values += [float(f"{k}e{e}") for k in (1, 2, 5, 9, 125, 375) for e in range(-9, 12)]
+    got = page.run(f"{json.dumps(values)}.map(figure)")
+    assert got[: len(values)] == [figure(x) for x in values]
+    assert page.run(
+        "[Object.is(figure(-0), '-0.0000'), figure(NaN), signed(2), signed(-2), signed(0)]"
+    ) == [
+        *(figure(-0.0) == "-0.0000", "–", "+2.000", "-2.000", "0.0000"),
+    ]
+
+
+CASES = [
+    ({}, "mrr", "value", "0.476"),
+    ({"data": "wn18rr", "unseen": "drop"}, "hits@10", "value", "57.1"),
+    ({"data": "fb15k237"}, "mr", "value", "150.8994598388672"),
+    ({"data": "fb15k237", "side": "head"}, "gmr", "value", "12.67"),
+    ({"data": "nations", "unseen": "drop"}, "mrr", "value", "0.81"),
+    ({"data": "nations"}, "hits@10", "value", "0.8"),
+    ({"data": "kinships", "filter": "none"}, "hits@3", "value", "0.0"),
+    ({"data": "umls", "split": "valid", "side": "tail"}, "ndcg", "value", "0.9"),
+    ({"data": "codexmedium", "split": "train"}, "imr", "value", "0.004"),
+    ({"data": "countries-s3"}, "hmr", "value", "2"),
+    ({"data": "wd50k"}, "igmr", "value", "3.5"),
+    ({"data": "wn18rr"}, "mrr", "index", "0.4759"),
+    ({"data": "wn18rr"}, "mr", "index", "97"),
+    ({"data": "wn18rr"}, "mr", "z", "56.1"),
+    ({"data": "nations"}, "mean(2)", "z", "-3"),
+    ({"data": "kinships"}, "hits@1", "ratio", "50"),
+    ({"data": "fb15k237"}, "mr", "ratio", "0.0307"),
+]
+
+
+@pytest.mark.parametrize(("asked", "metric", "have", "text"), CASES)
+def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metric, have, text):
+    page.open(page_file, fragment(metric=metric, have=have, x="", **asked))
+    assert set(shown(page).values()) == {"–"}
+    enter(page, text)
+    known = {"filter": None} if asked.get("filter") == "none" else {}
+    want = expected(metric, have, float(text), **{"data": "wn18rr"} | asked | known)
+    assert shown(page) == want
+    percent = have in ("value", "index") and float(text) > 1 and metric not in ("mr", "gmr", "hmr")
+    percent = percent or (have == "index" and float(text) > 1)
+    assert page.text("#note") == (f"{text} is read as percent." if percent else "")
+    said = page.run("document.getElementById('spoken').textContent")
+    assert all(f"{form} {want[form]}" in said for form in FORMS)
+
+
+@pytest.mark.parametrize(
+    ("metric", "have", "text", "message"),
+    [
+        (
+            "mrr",
+            "value",
+            "150",
+            "Impossible: among these candidates mrr lies between 2.44e-05 and 1.000.",
+        ),
+        ("mrr", "value", "-0.1", "Impossible"),
+        ("mrr", "value", "0", "Impossible"),
+        ("mr", "value", "0.5", "Impossible: among these candidates mr lies between 1.000 and 40,928."),
+        ("mr", "value", "99,999", "Impossible"),
+        ("mrr", "index", "-0.5", "Impossible: among these candidates index(mrr) lies between -2."),
+        (
+            "mrr",
+            "z",
+            "99999",
+            "Impossible: among these candidates z(mrr) lies between -3.114 and +12,497.",
+        ),
+        ("mr", "value", "5 %", "mr has no percent"),
+        ("mrr", "z", "5%", "z(mrr) has no percent"),
+        ("mrr", "value", "0,476", "Not a number"),
+        ("mrr", "value", "abc", "Not a number"),
+        ("mrr", "value", "1e999", "Not a number"),
+    ],
+)
+def test_impossible_values_get_a_message_and_no_number(page, page_file, metric, have, text, message):
+    page.open(page_file, fragment(metric=metric, have=have, x=""))
+    enter(page, text)
+    assert page.text("#note").startswith(message)
+    assert set(shown(page).values()) == {"–"}
+    assert page.run("document.getElementById('x').getAttribute('aria-invalid')") == "true"
+    assert page.run("document.getElementById('spoken').textContent") == page.text("#note")
+    if message.startswith("Impossible"):
+        name = metric if have == "value" else f"{have}({metric})"
+        with pytest.raises(InputError, match="impossible value"):
+            er.adjust({name: float(text.replace(",", ""))}, data="wn18rr")
+
+
+def test_percent_is_the_fraction_to_the_last_bit(page):
+    values = [n / 1000 for n in range(1001, 100_001, 7)]
+    want = [Given(parse("mrr"), x, percent=True).fraction for x in values]
+    assert page.run(f"{json.dumps(values)}.map(hundredth)") == want
+    assert page.run("[1e-7, 5e-324, 1e22].map(hundredth)") == [1e-9, 0, 1e20]
+
+
+def test_numbers_may_be_written_as_people_write_them(page):
+    for text, value in (
+        ("47.6%", "0.4760"),
+        (" 47.6 % ", "0.4760"),
+        (".476", "0.4760"),
+        ("4.76e-1", "0.4760"),
+    ):
+        enter(page, text)
+        assert page.text("#as-value dd") == value
+
+
+def test_where_chance_is_already_perfect_nothing_is_adjusted(page, page_file):
+    page.open(page_file, fragment(data="nations", metric="hits@20", x="1"))
+    assert shown(page) == {"value": "1.000", "index": "–", "z": "–", "ratio": "1.000"}
+    assert page.text("#note") == "No index, no z: chance always gets 1.000, the best value there is."
+    with pytest.raises(er.DegenerateError):
+        er.adjust({"hits@20": 1}, data="nations")
+
+
+@pytest.mark.parametrize(
+    ("data", "metric"), [("wn18rr", "mrr"), ("nations", "hits@10"), ("fb15k237", "gmr")]
+)
+def test_published_results_stand_beside(page, page_file, data, metric):
+    page.open(page_file, fragment(data=data, metric=metric, x=""))
+    rows = cells(page, "#published")
+    results = [r for r in er.published("hoyt2022", metric).results if r.board.data == data]
+    results.sort(key=lambda r: r.rank)
+    assert rows == [
+        [r.model, figure(r.value), figure(r.index), "+" * (r.z > 0) + figure(r.z), figure(r.ratio)]
+        for r in results
+    ]
+
+
+def test_ones_own_value_is_ranked_among_the_published(page):
+    models = "[...document.querySelectorAll('#published tbody th')].map(cell => cell.innerText)"
+    assert page.run(models) == ["yours", "RotatE", "TuckER", "ComplEx", "TransE"]
+    enter(page, "0.46")
+    assert page.run(models)[1] == "yours"
+    assert page.run("document.getElementById('same').hidden") is False
+    page.run("document.getElementById('same').focus()")
+    page.press("Enter")
+    assert page.run("document.getElementById('same').hidden") is True
+    assert shown(page) == expected("mrr", "value", 0.46, data="wn18rr", unseen="drop")
+
+
+def test_the_same_index_on_other_data_sets(page, page_file):
+    page.open(page_file, fragment(metric="mr", x="3000"))
+    rows = cells(page, "#elsewhere")
+    assert len(rows) == len(atlas.names())
+    index = er.adjust({"mr": 3000}, data="wn18rr")["index(mr)"]
+    titles = {data["title"]: data["name"] for data in content_of(page_file)["data"]}
+    for title, size, chance, same, _ in rows:
+        sizes = er.atlas(titles[title])
+        mean = (sizes["candidates"] * sizes.counts).sum() / sizes.total
+        there = er.adjust({"index(mr)": index}, data=titles[title])
+        assert (size, chance) == (figure(mean), figure(float(er.null("mr", sizes).mean())))
+        assert same == figure(there["mr"])
+
+
+def test_keyboard_alone_is_enough(page):
+    focus = "document.activeElement.id || document.activeElement.name"
+    node = "document.activeElement"
+    outlined = f"({node}.type === 'radio' ? {node}.nextElementSibling : {node})"
+    outline = f"getComputedStyle({outlined}).outlineStyle"
+    order = ["data", "metric", "have", "x", None, "split", "side", "filter", "unseen"]
+    for name in order:
+        page.press("Tab")
+        if name:
+            assert page.run(focus) == name
+        assert page.run(outline) == "solid"
+    for _ in order[1:]:
+        page.press("Tab", shift=True)
+    page.type("Nat")
+    page.press("Tab")
+    page.type("mr =")
+    page.press("Tab", "ArrowRight", "Tab")
+    page.type("0.5")
+    page.press("Tab", "Tab", "ArrowLeft")
+    assert page.text("#asked") == "mr on Nations · valid · both sides · filtered · unseen kept"
+    assert shown(page) == expected("mr", "index", 0.5, data="nations", split="valid")
+
+
+def test_details_open_and_close_by_key(page):
+    page.run("document.querySelector('#protocol summary').focus()")
+    page.press("Enter")
+    assert page.run("document.getElementById('protocol').open") is False
+    page.run("document.querySelector('main > section details summary').focus()")
+    page.press(" ")
+    assert page.text("#sweep-table caption") == "mrr under chance, 10,000 tasks of equal size"
+
+
+def test_view_is_kept_in_the_address(page, page_file, browser):
+    page.open(page_file, fragment(data="kinships", metric="hits@3"))
+    enter(page, "0.9")
+    page.run("document.querySelector('input[name=unseen][value=drop]').click()")
+    address = page.run("location.hash")
+    other = browser.page()
+    other.open(page_file, address)
+    for selector in ("#asked", "#result", "#published", "#elsewhere"):
+        assert other.text(selector) == page.text(selector)
+    other.run("location.hash = 'data=umls&metric=mr&x=5'")
+    other.run("new Promise(resolve => setTimeout(resolve, 50))")
+    assert other.text("#asked").startswith("mr on UMLS")
+    assert other.complaints == []
+    other.close()
+
+
+def test_an_address_with_nonsense_is_no_trouble(page, page_file):
+    page.open(page_file, "#data=nothing&metric=%00&side=left&have=constructor&n=7&nodeName=1&x=%3Cb%3E")
+    assert page.text("#asked") == "mrr on WN18RR · test · both sides · filtered · unseen kept"
+    assert page.text("#note").startswith("Not a number")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"data": "nations", "metric": "mr", "have": "z", "x": "20", "n": "1"},
+        {"data": "fb15k237", "metric": "igmr", "x": "1e-9"},
+        {"data": "nell-v1-ind", "metric": "mean(2)", "x": "90"},
+    ],
+)
+def test_phone_needs_no_sideways_scrolling(browser, page_file, state):
+    page = browser.page(360, 740)
+    page.open(page_file, fragment(**state))
+    page.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    assert page.run("document.documentElement.scrollWidth") == 360
+    boxes = "[...document.querySelectorAll('.scroll, .card, .choices')]"
+    wide = f"{boxes}.filter(node => node.scrollWidth > node.clientWidth)"
+    assert page.run(f"{wide}.map(n => n.innerText)") == []
+    small = """[...document.querySelectorAll('select, input, button, summary')].filter(node => {
+        const box = node.getBoundingClientRect(); return box.height && box.height < 32; })"""
+    assert page.run(f"{small}.map(n => n.outerHTML)") == []
+    page.close()
+
+
+CONTRAST = """(() => {
+  const channels = colour => colour.match(/[\\d.]+/g).map(Number);
+  const linear = c => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const light = colour => channels(colour).slice(0, 3).map(c => linear(c / 255))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0.05);
+  const behind = node => {
+    const colour = getComputedStyle(node).backgroundColor;
+    return channels(colour)[3] === 0 ? behind(node.parentElement) : colour;
+  };
+  const written = node => [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+  const seen = node => node.getClientRects().length && !node.closest('script, option');
+  return [...document.querySelectorAll('body *')].filter(written).filter(seen).map(node => {
+    const colour = getComputedStyle(node)[node.closest('svg') ? 'fill' : 'color'];
+    const both = [light(colour), light(behind(node))];
+    return [node.textContent.slice(0, 40), Math.max(...both) / Math.min(...both)];
+  });
+})()"""
+
+
+def test_dark_mode_changes_colours_and_keeps_contrast(page, page_file):
+    colours = {}
+    for dark in (False, True):
+        page.media(dark=dark)
+        page.open(page_file)
+        colours[dark] = page.run("getComputedStyle(document.body).backgroundColor")
+        for state in ("0.476", "500"):
+            enter(page, state)
+            contrast = page.run(CONTRAST)
+            assert len(contrast) > 100
+            assert [text for text, ratio in contrast if ratio < 4.5] == []
+    assert colours == {False: "rgb(247, 247, 245)", True: "rgb(18, 20, 24)"}
+
+
+def test_print_leaves_the_controls_out(page):
+    page.media(print_=True)
+    assert page.run("getComputedStyle(document.getElementById('form')).display") == "none"
+    assert page.text("#asked").startswith("mrr on WN18RR")
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("n", TASKS)
+def test_plots_draw_every_metric(page, page_file, content, n):
+    page.open(page_file, fragment(metric="hits@10", n=n))
+    for plot in ("mean", "std"):
+        curves = page.run(
+            f"[...document.querySelectorAll('#sweep-{plot} .curve')].map(p => p.getAttribute('d'))"
+        )
+        box = page.run(f"document.getElementById('sweep-{plot}').viewBox.baseVal.height")
+        assert len(curves) == len(METRICS)
+        for curve in curves:
+            assert re.fullmatch(r"M[\d.]+ [\d.]+(L[\d.]+ [\d.]+)+", curve)
+            assert max(float(y) for y in re.findall(r" ([\d.]+)", curve)) <= box
+        labels = page.run(
+            f"[...document.querySelectorAll('#sweep-{plot} text')].map(t => t.textContent)"
+        )
+        assert set(METRICS) <= set(labels)
+        assert f"WN18RR: {figure(mean_size('wn18rr'))}" in labels
+        label = page.run(f"document.getElementById('sweep-{plot}').getAttribute('aria-label')")
+        assert "every metric under chance" in label
+    page.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    rows = cells(page, "#sweep-table")
+    curve = content["sweep"]["chance"][TASKS.index(n)][METRICS.index("hits@10")]
+    assert rows == [[f"{size:,}", *map(figure, point)] for size, point in zip(SIZES, curve, strict=True)]
+
+
+def mean_size(name):
+    sizes = er.atlas(name)
+    return float((sizes["candidates"] * sizes.counts).sum() / sizes.total)
+
+
+@pytest.mark.parametrize(
+    ("metric", "x", "worst"),
+    [("mr", "3", lambda size: size), ("mrr", "0.5", lambda size: 1 / size)],
+)
+def test_scale_shows_chance_and_value_between_worst_and_best(page, page_file, metric, x, worst):
+    page.open(page_file, fragment(data="nations", metric=metric, x=x))
+    sizes = er.atlas("nations")
+    law = er.null(metric, sizes)
+    last = float((worst(sizes["candidates"]) * sizes.counts).sum() / sizes.total)
+    texts = page.run("[...document.querySelectorAll('#scale text')].map(text => text.textContent)")
+    assert set(texts) == {
+        f"chance {figure(float(law.mean()))} ± {figure(float(law.std()))}",
+        figure(float(x)),
+        f"worst {figure(last)}",
+        "best 1.000",
+    }
+    box = "document.querySelector('#scale {}').getBoundingClientRect()"
+    chance, value = (page.run(f"{box.format(q)}.x") for q in ("line:last-of-type", "circle"))
+    left, right = (
+        page.run(f"document.getElementById('scale').getBoundingClientRect().{e}")
+        for e in ("left", "right")
+    )
+    assert left < chance < value < right  # better than chance is further right
+    assert figure(float(x)) in page.run("document.getElementById('scale').getAttribute('aria-label')")
+
+
+def test_screenshot_shows_something(page, tmp_path):
+    picture = page.screenshot(tmp_path / "page.png")
+    assert (tmp_path / "page.png").read_bytes() == picture
+    width, height, colours = pixels(picture)
+    assert (width, height) == (1200, 900)
+    assert len(colours) > 200
+
+
+def pixels(picture):
+    """Width, height and the distinct filtered values of a PNG: a blank one has a handful."""
+    assert picture.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", picture[16:24])
+    packed, at = b"", 8
+    while at < len(picture):
+        (length,), kind = struct.unpack(">I", picture[at : at + 4]), picture[at + 4 : at + 8]
+        packed += picture[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
+        at += length + 12
+    return width, height, set(zlib.decompress(packed))

@@ -1,0 +1,1015 @@
+"""Reports: their numbers against the library's, files, bad input, and the page in a real browser."""
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ET
+from html import escape
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import norm
+from shell import MODELS, run
+
+import evenrank as er
+from evenrank._internal.table import figure
+from evenrank.errors import InputError
+from evenrank.report import Report, charts, reload, report
+from evenrank.report.findings import STEPS
+from evenrank.report.words import summary
+
+KINDS = ("transe", "rotate", "complex")
+EVIL = "</script><script>window.hacked = 1</script>"
+IMAGE = '<img src="x" onerror="window.hacked = 1">'
+LATEX = r"50%_of $x^2$ & \more#{}~"
+
+
+def keys(n):
+    names = [f"e{i}" for i in range(7)]
+    relation = np.array(["parent", "<script>window.hacked = 1</script>", "größer_als", LATEX])
+    return {
+        "head": np.array(names)[np.arange(n) % 7],
+        "relation": relation[(np.arange(n) // 2) % 4],
+        "tail": np.array([f"t{i // 2}" for i in range(n)]),
+        "side": np.array(["tail", "head"])[np.arange(n) % 2],
+    }
+
+
+def made_up(model, skill, *, data="made up", seed=0, n=120, **options):
+    """Ranks of targets that are alike for all models: the smaller the skill, the better."""
+    sizes = np.random.default_rng(1).integers(20, 60, n)
+    draw = np.random.default_rng(seed)
+    better = np.minimum(draw.exponential(skill, n).astype(int), sizes - 1)
+    options = {"keys": keys(n), **options}
+    return er.Ranks(better, 0, sizes, protocol={"data": data, "model": model}, **options)
+
+
+def guesses(model, seed):
+    """Ranks of chance itself."""
+    draw = np.random.default_rng(seed)
+    sizes = np.full(400, 50)
+    protocol = {"data": "guessed", "model": model}
+    return er.Ranks(draw.integers(0, 50, 400), 0, sizes, keys=keys(400), protocol=protocol)
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    """Three bundled models, ranked for real."""
+    task = er.load("nations").task("test")
+    paths = [next(p for p in MODELS if p.stem == f"nations-{kind}") for kind in KINDS]
+    return [er.rank(er.models.load(path), task, progress=False) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def full(ranked):
+    """A report with real and with hostile names."""
+    return Report(*ranked, made_up(IMAGE, 3, data=EVIL), made_up("{{sections}}", 9, data=EVIL, seed=2))
+
+
+@pytest.fixture(scope="module")
+def page_file(full, tmp_path_factory):
+    return full.save(tmp_path_factory.mktemp("report") / "report.html")
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def test_values_are_those_of_the_ranks(full, ranked):
+    for ranks in ranked:
+        alone = ranks.evaluate(*full.evaluation.expressions)
+        at = full.evaluation.labels.index(("nations", ranks.protocol["model"]))
+        assert full.evaluation.values[at].tolist() == alone.values[0].tolist()
+    assert full.evaluation.labels[-1] == (EVIL, "{{sections}}")
+
+
+def test_intervals_and_tests_are_those_of_compare(full, ranked):
+    models = {ranks.protocol["model"]: ranks for ranks in ranked}
+    apart = er.intervals(models, "mrr", "z(mrr)")
+    assert {unit: made.unit for unit, made in full.findings.comparisons.items()} == {
+        "nations": "triple",
+        EVIL: "triple",
+    }
+    for row in apart.rows():
+        mine = full.findings.interval(row["metric"], "nations", row["model"])
+        assert list(mine) == [row[name] for name in mine._fields]
+    assert full.findings.comparisons["nations"].rows() == er.compare(models).rows()
+
+
+def test_groups_agree_with_ranks_split_by_key(full, ranked):
+    for key in ("relation", "side"):
+        groups = full.findings.groups["nations"][key]
+        for i, ranks in enumerate(ranked):
+            split = ranks.by(key).evaluate("count", "chance(mrr)", "index(mrr)")
+            assert [group.value for group in groups] == [label[0] for label in split.labels]
+            assert [g.count for g in groups] == split["count"].tolist()
+            assert [g.chance for g in groups] == split["chance(mrr)"].tolist()
+            np.testing.assert_array_equal([g.index[i] for g in groups], split["index(mrr)"])
+
+
+@pytest.mark.parametrize("metric", ["mrr", "hits@10", "mr", "gmr", "hmr"])
+@pytest.mark.parametrize("ties", ["expected", "optimistic"])
+def test_groups_have_the_intervals_of_compare(metric, ties, ranked):
+    weight = np.linspace(0, 3, 120) * (np.arange(120) % 8 > 1)  # "parent" weighs nothing
+    tied = np.random.default_rng(3).integers(0, 3, 120)
+    some = made_up("a", 3)
+    heavy = er.Ranks(
+        *(np.minimum(some.better, 10), tied, some.candidates),
+        weight=weight,
+        keys=keys(120),
+        protocol=some.protocol,
+    )
+    made = Report(*ranked, heavy, metrics=[metric], ties=ties).findings
+    assert [group.value for group in made.groups["made up"]["relation"]] == sorted(
+        set(heavy.keys["relation"].tolist()) - {"parent"}
+    )
+    for data, models in (("nations", ranked), ("made up", [heavy])):
+        for key, groups in made.groups[data].items():
+            for i, ranks in enumerate(models):
+                apart = er.intervals(ranks.by(key), f"index({metric})", ties=ties)
+                mine = [group.intervals[i] for group in groups]
+                np.testing.assert_allclose(mine, apart[f"index({metric})"], rtol=1e-9, atol=1e-12)
+
+
+def test_groups_without_spread_have_no_interval():
+    kinds = {"relation": ["same", "same", "one", "two", "two"]}
+    ranks = er.Ranks([2, 2, 1, 0, 4], 0, 30, keys=kinds, protocol={"data": "d", "model": "m"})
+    found = {g.value: isnan(g.intervals[0].low) for g in Report(ranks).findings.groups["d"]["relation"]}
+    assert found == {"same": True, "one": True, "two": False}
+    groups = Report(ranks, metrics=["median"]).findings.groups["d"]["relation"]
+    assert [isnan(group.intervals[0].low) for group in groups] == [True] * 3
+
+
+def test_graphs_tell_the_kind_of_each_target(ranked, tmp_path):
+    graph = er.load("nations")
+    made = Report(*ranked, made_up("a", 3), graphs=[graph])
+    kinds = made.findings.groups["nations"]
+    assert {"cardinality", "frequency", "side"} <= set(kinds)
+    split = er.strata(ranked[0], graph).by("cardinality").evaluate("index(mrr)")["index(mrr)"]
+    assert [group.index[0] for group in kinds["cardinality"]] == split.tolist()
+    assert "cardinality" not in made.findings.groups["made up"]
+    assert "cardinality" in reload(made.save(tmp_path / "r.html")).findings.groups["nations"]
+    with pytest.raises(InputError, match=r"no ranks are of this graph; got umls .*; allowed: made up"):
+        Report(made_up("a", 3), graphs=[er.load("umls")])
+    keys = {"relation": ["embassy", "treaties"]}
+    bare = er.Ranks([1, 2], 0, 14, keys=keys, protocol={"data": "nations", "model": "m"})
+    assert set(Report(bare, graphs=[graph]).contests[0].first.keys) == {
+        "relation",
+        "cardinality",
+        "frequency",
+    }
+
+
+def test_averages_agree_with_the_librarys(full, ranked):
+    for ranks in ranked:
+        found = full.findings.averages["nations"][ranks.protocol["model"]]
+        assert list(found.values()) == er.averages(ranks, "index(mrr)")["index(mrr)"].tolist()
+
+
+def test_curves_agree_with_counting(full, ranked):
+    rows = [row for row in full.findings.curves() if row["data"] == "nations"]
+    for ranks in ranked:
+        for row in (row for row in rows if row["model"] == ranks.protocol["model"]):
+            assert row["share"] == pytest.approx((ranks.better < row["rank"]).mean(), abs=1e-5)
+    for row in (row for row in rows if not row["model"]):
+        assert row["share"] == pytest.approx(
+            np.minimum(1, row["rank"] / ranks.candidates).mean(), abs=1e-5
+        )
+    assert rows[0]["rank"] == 1
+    assert rows[-1]["share"] == 1
+
+
+def test_ties_count_in_part_in_curves():
+    ranks = er.Ranks([0, 4], [3, 0], 10, protocol={"model": "m"})
+    made = Report(ranks)
+    found = {row["rank"]: row["share"] for row in made.findings.curves() if row["model"]}
+    assert [found[k] for k in (1, 2, 4, 5)] == [1 / 8, 2 / 8, 4 / 8, 1.0]
+
+
+def test_calibration_agrees_with_the_law_and_with_samples(full):
+    rows = [
+        row
+        for row in full.findings.calibration
+        if (row["data"], row["metric"]) == ("nations", "hits@10")
+    ]
+    assert [row["z"] for row in rows] == list(STEPS)
+    law = er.null("hits@10", full.contests[0].sizes)
+    for row in rows:
+        assert row["exact"] == pytest.approx(float(law.sf(law.mean() + row["z"] * law.std())), rel=1e-9)
+        assert row["normal"] == norm.sf(row["z"])
+    sizes = full.ranks["nations"]["TransE"].candidates
+    drawn = np.random.default_rng(0).random((4000, len(sizes))) * sizes
+    z = ((drawn < 10).mean(axis=1) - law.mean()) / law.std()
+    assert (z >= 1).mean() == pytest.approx(rows[0]["exact"], abs=0.03)
+
+
+def test_rows_are_joined_whatever_their_order(ranked):
+    mixed = ranked[1][np.random.default_rng(0).permutation(len(ranked[1]))]
+    assert Report(ranked[0], mixed).content() == Report(*ranked[:2]).content()
+
+
+def test_ranks_given_stay_as_they_were(ranked):
+    told = er.strata(ranked[1], er.load("nations"), "cardinality")
+    before = dict(told.keys), dict(told.protocol)
+    Report(ranked[0], told).html()
+    assert (told.keys, told.protocol) == before
+
+
+def test_another_metric_may_lead(ranked):
+    made = Report(*ranked, metrics=["hits@3", "mr", "index(hits@3)"])
+    assert str(made.findings.lead) == "hits@3"
+    assert "leads with hits@3" in made.summary[0]
+    assert made.findings.comparisons["nations"].pairs[0].metric == er.HITS(3)
+    median = Report(*ranked, metrics=["median"])
+    assert median.findings.comparisons == {}
+    assert "RotatE and ComplEx share the lead with median 1.000" in median.summary[0]
+
+
+# Words --------------------------------------------------------------------------------------------
+
+
+def test_summary_says_who_leads_whom_it_beats_and_how_sure_that_is(full):
+    compared = full.findings.comparisons["nations"]
+    text = next(line for line in full.summary if line.startswith("On nations"))
+    values = {model: full.findings.value("", "nations", model) for model in full.ranks["nations"]}
+    top = max(values, key=values.get)
+    low, high = full.findings.interval("mrr", "nations", top)[1:3]
+    assert f"{top} leads with mrr {figure(values[top])}" in text
+    assert f"(95% interval {figure(low)} to {figure(high)})" in text
+    assert f"index {figure(full.findings.value('index', 'nations', top))}" in text
+    assert all(pair.better(0.95) == top for pair in compared.pairs if top in (pair.first, pair.second))
+    assert "It beats TransE and RotatE (p ≤ 0.0003)." in text
+    assert "paired, two-sided permutation tests of mrr over triples, Holm-corrected" in full.summary[-1]
+
+
+def test_summary_does_not_claim_what_is_not_shown():
+    same = made_up("a", 3), made_up("b", 3, seed=5)
+    text = Report(*same).summary[0]
+    p = Report(*same).findings.comparisons["made up"].pairs[0].p_corrected
+    assert p > 0.05
+    assert "beats" not in text
+    assert (
+        f"That it is better than {'b' if 'a leads' in text else 'a'} is not shown (p = {p:.2g})." in text
+    )
+
+
+def test_summary_says_where_nobody_is_far_from_chance():
+    made = Report(guesses("luck", 0), guesses("fate", 1))
+    text = made.summary[0]
+    assert "Nobody is far above chance, where the index is 0." in text
+    p = {m: made.findings.surprise(made.contests[0], m) for m in ("luck", "fate")}
+    lucky = [name for name, one in p.items() if one > 0.05]
+    assert f"{' and '.join(lucky)} do" in text
+    alone = Report(guesses("luck", 0)).summary
+    assert len(alone) == 1
+    assert "luck gets mrr" in alone[0]
+    assert "That is not far above chance" in alone[0]
+
+
+def test_summary_does_not_call_what_is_below_chance_near_it():
+    bad = [er.Ranks([n] * 50, 0, 5, protocol={"data": "d", "model": f"m{n}"}) for n in (3, 4)]
+    text = Report(*bad).summary[0]
+    assert "index -0.3" in text
+    assert "Nobody is above chance, where the index is 0." in text
+    assert "m3 and m4 do no better there than chance may: it gets that far with probability 1." in text
+
+
+def test_bound_of_cantelli_is_only_taken_far_out(full):
+    for contest in full.contests:
+        for model, ranks in contest.models.items():
+            z, p = full.findings.value("z", contest.data, model), full.findings.surprise(contest, model)
+            exact = float(er.null("mrr", ranks).sf(ranks.evaluate("mrr")["mrr"]))
+            assert p == exact if z <= 10 else exact <= p < 0.01
+
+
+def test_summary_says_nothing_of_chance_without_its_law():
+    uneven = made_up("a", 3, weight=np.linspace(1, 2, 120))  # medians of unequal weights have no law
+    assert "hance" not in Report(uneven, metrics=["median"]).summary[0]
+
+
+def test_summary_compares_across_data_sets_by_index():
+    few = er.Ranks([0, 0, 1, 1] * 20, 0, 3, protocol={"data": "few", "model": "m"})
+    many = er.Ranks([0, 0, 1, 2] * 20, 0, 900, protocol={"data": "many", "model": "m"})
+    made = Report(few, many)
+    assert [contest.data for contest in made.contests] == ["few", "many"]
+    assert (
+        "m on few (0.7500) has the best mrr; with chance taken into account it is m on many"
+        in " ".join(made.summary)
+    )
+    assert "has the best mrr, and with chance taken into account the best index too" in " ".join(
+        Report(many, er.Ranks([2] * 9, 0, 3, protocol={"data": "few", "model": "m"})).summary
+    )
+
+
+def test_summary_names_all_who_are_best_across_data_sets():
+    perfect = [er.Ranks([0] * 9, 0, n, protocol={"data": f"d{n}", "model": "m"}) for n in (9, 30)]
+    text = "m on d9 and m on d30 (1.000) have the best mrr, and with chance taken into account the best"
+    assert text in " ".join(Report(*perfect).summary)
+
+
+def test_summary_warns_of_ties():
+    tied = er.Ranks([0, 5] * 30, [9, 0] * 30, 50, protocol={"data": "d", "model": "flat"})
+    assert "50% of flat's targets tie with another candidate: its mrr is 0.1333 to 0.5833" in " ".join(
+        Report(tied).summary
+    )
+
+
+def test_equal_models_share_the_lead():
+    one = made_up("one", 3)
+    two = made_up("two", 3)
+    assert "one and two share the lead with mrr" in Report(one, two).summary[0]
+    three, four = made_up("three", 20, seed=1), made_up("four", 4, seed=9)
+    said = Report(one, two, three, four).summary[0]
+    assert re.search(r"They beat three \(p [<≤] 0\.\d+\)\.", said)
+    assert re.search(r"That they are better than four is not shown \(p = \d", said)
+    assert summary(Report(one, two).findings) == Report(one, two).summary
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def test_page_is_one_file_that_asks_for_nothing(page_file):
+    text = page_file.read_text()
+    code = re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
+    assert not re.search(r'(src|href)="(?!data:|#)', re.sub("&lt;.*?&gt;", "", code))
+    assert set(re.findall(r"https?://[^\s\"]+", code)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "default-src 'none'" in code
+    assert page_file.stat().st_size < 700_000
+    for name in COLOUR_NAMES:
+        assert f"--{name}:" in text
+
+
+COLOUR_NAMES = ("ink", "card", "chance", "model-1")
+
+
+def test_page_is_read_back_whole(full, page_file, tmp_path):
+    back = reload(page_file)
+    assert back.content() == full.content()
+    for data, models in full.ranks.items():
+        for model, ranks in models.items():
+            mine = back.ranks[data][model]
+            assert mine.protocol == ranks.protocol
+            assert mine.to_polars().equals(ranks.to_polars())
+    again = report(tmp_path / "again.html", page_file)
+    assert again.read_bytes() == page_file.read_bytes()
+
+
+def test_page_is_joined_with_more_files(page_file, tmp_path):
+    made_up("newcomer", 2, data=EVIL, seed=9).save(tmp_path / "new.parquet")
+    made = Report(page_file, tmp_path / "new.parquet")
+    assert list(made.ranks[EVIL]) == [IMAGE, "{{sections}}", "newcomer"]
+
+
+def test_weights_survive(tmp_path):
+    weight = np.linspace(0, 2, 120)
+    path = report(tmp_path / "w.html", made_up("a", 3, weight=weight), made_up("b", 5, weight=weight))
+    back = reload(path)
+    assert back.ranks["made up"]["a"].weight.tolist() == weight.tolist()
+    alone = made_up("a", 3, weight=weight).evaluate("mrr")["mrr"]
+    assert back.findings.value("", "made up", "a") == alone
+
+
+def test_tables_in_every_form(full, tmp_path):
+    frame = pl.read_csv(full.save(tmp_path / "t.csv"))
+    assert frame["model"].to_list() == [label[1] for label in full.evaluation.labels]
+    assert frame["mrr"].to_list() == full.evaluation["mrr"].tolist()
+    assert frame["mrr low"][0] == full.findings.interval("mrr", *full.evaluation.labels[0]).low
+    content = json.loads(full.save(tmp_path / "t.json").read_text())
+    assert content["results"][0]["mrr"] == full.evaluation["mrr"][0]
+    assert {group["key"] for group in content["groups"]} == {"relation", "side"}
+    assert content["tests"]["nations"][0]["p_corrected"] <= 1
+    best = max(full.findings.value("", "nations", m) for m in full.ranks["nations"])
+    assert f"**{figure(best)}**" in full.save(tmp_path / "t.md").read_text()
+    tex = full.save(tmp_path / "t.tex").read_text()
+    assert rf"\textbf{{{figure(best)}}}" in tex
+    assert r"$\uparrow$" in tex
+    assert r"\toprule" in tex
+    assert "[" + full.text().rsplit("[", 1)[1][:8] in full.text()
+    assert "<b>" in full._repr_html_()
+
+
+def test_latex_and_markdown_escape_names():
+    made = Report(made_up(LATEX, 3, data="<b>|x"))
+    assert (
+        r"50\%\_of \$x\textasciicircum{}2\$ \& \textbackslash{}more\#\{\}\textasciitilde{}"
+        in made.latex()
+    )
+    assert r"\<b>\|x" in made.markdown()
+
+
+def test_figures_say_what_they_show(full):
+    drawn = {name: charts.svg(chart) for name, chart in full.figures.items()}
+    assert "Level bars and dashes: chance. Upright bars: intervals." in drawn["metrics"]
+    assert (
+        "Dashed: chance. Of many relations, the 6 best and the 6 worst on average." in drawn["relations"]
+    )
+    few = charts.svg(Report(made_up("a", 3)).figures["relations"])
+    assert "Dashed: chance.<" in few
+    assert all(f">{rank}<" in drawn["ranks"] for rank in (1, 2, 5, 10, 20, 50))  # of 60 candidates
+    many = [{"data": "d", "model": m, "rank": r, "share": 0.5} for m in ("", "m") for r in (1, 1000)]
+    assert ">20<" not in charts.svg(charts.distribution(many))
+
+
+def test_figures_as_files(full, tmp_path):
+    written = full.save_figures(tmp_path / "new" / "folder")
+    names = {"metrics", "ranks", "relations", "calibration"}
+    assert {path.stem for path in written} == names
+    starts = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    for path in written:
+        assert path.read_bytes().startswith(starts[path.suffix])
+    dark = charts.save(full.figures["metrics"], tmp_path / "dark.svg", "dark").read_text()
+    light = (tmp_path / "new" / "folder" / "metrics.svg").read_text()
+    for name, (day, night) in charts.COLOURS.items():
+        assert (
+            (day in light)
+            == (night in dark)
+            == (f"var(--{name})" in charts.svg(full.figures["metrics"], "page"))
+        )
+        assert day not in dark
+
+
+def test_every_model_keeps_its_look():
+    models = [f"m{i}" for i in range(20)]
+    rows = [{"data": "d", "model": m, "metric": "mrr", "value": i / 20} for i, m in enumerate(models)]
+    spec = charts.panels(rows).to_dict()
+    scales = re.findall(r'"range": \[(.*?)\]', json.dumps(spec))
+    looks = list(zip(*(re.findall(r'"([^"]+)"', scale) for scale in scales[-2:]), strict=True))
+    assert len(set(looks)) == 20
+
+
+def test_lines_of_one_hue_differ_in_their_strokes():
+    rows = [
+        {"data": "d", "model": f"m{i}", "rank": rank, "share": (i + rank) / 20}
+        for i in range(12)
+        for rank in (1, 2)
+    ]
+    root = ET.fromstring(charts.svg(charts.distribution(rows)))
+    lines = [e for e in root.iter() if e.get("aria-roledescription") == "line mark"]
+    assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == 12
+
+
+def places(svg):
+    """Give every text of a drawing with its place."""
+    found = {}
+
+    def walk(element, x, y):
+        moved = re.match(r"translate\(([-\d.]+),\s*([-\d.]+)\)", element.get("transform", ""))
+        x, y = (x + float(moved[1]), y + float(moved[2])) if moved else (x, y)
+        if element.text and element.text.strip():
+            found.setdefault(element.text, (x, y))
+        for part in element:
+            walk(part, x, y)
+
+    walk(ET.fromstring(svg), 0.0, 0.0)
+    return found
+
+
+@pytest.mark.parametrize("most", [1.0, 0.63, 0.087])
+def test_titles_of_panels_stand_on_one_line(most):
+    names = "mrr", "index(mrr)", "z(mrr)"
+    values = (most / 2, most, 300 * most)
+    rows = [
+        {"data": "d", "model": "m", "metric": metric, "value": value}
+        for metric, value in zip(names, values, strict=True)
+    ]
+    found = places(charts.svg(charts.panels(rows)))
+    assert len({found[f"{name} ↑"][1] for name in names}) == 1
+
+
+def test_points_are_drawn_where_their_values_are(full):
+    root = ET.fromstring(charts.svg(full.figures["metrics"]))
+    points = [e for e in root.iter() if e.get("aria-roledescription") == "point"]
+    told = [re.fullmatch(r"data: (.*); value: (.*); model: (.*)", p.get("aria-label")) for p in points]
+    values = {
+        (data, model): [full.findings.value(form, data, model) for form in ("", "index", "z")]
+        for data, model in full.evaluation.labels
+    }
+    assert len(points) == 3 * len(values)
+    for (data, model), forms in values.items():
+        mine = [found for found in told if (found[1], found[3]) == (data, model)]
+        assert [float(found[2].replace("−", "-")) for found in mine] == pytest.approx(forms, rel=1e-5)
+    height = [float(re.search(r",([-\d.]+)\)", p.get("transform"))[1]) for p in points[: len(values)]]
+    raw = [forms[0] for forms in values.values()]
+    line = np.polyfit(raw, height, 1)
+    assert line[0] < 0  # better is higher
+    np.testing.assert_allclose(np.polyval(line, raw), height, atol=0.01)
+
+
+def test_published_values_are_hollow():
+    rows = [
+        {"data": "d", "model": "m", "metric": "mrr", "value": v, "published": v < 0.5}
+        for v in (0.4, 0.6)
+    ]
+    root = ET.fromstring(charts.svg(charts.panels(rows)))
+    points = [e for e in root.iter() if e.get("aria-roledescription") == "point"]
+    assert sorted(point.get("fill") == charts.HUES[0] for point in points) == [False, True]
+    assert "Hollow: as published." in "".join(root.itertext())
+
+
+def test_text_in_drawings_is_text(full):
+    for chart in full.figures.values():
+        chart.to_dict(validate=True)
+        root = ET.fromstring(charts.svg(chart))
+        assert not [element for element in root.iter() if element.tag.endswith(("script", "img"))]
+
+
+# Bad input ----------------------------------------------------------------------------------------
+
+
+def test_single_triple_has_no_interval_and_says_so(tmp_path):
+    ranks = er.Ranks.of([3], 9, keys={n: [n] for n in ("head", "relation", "tail", "side")})
+    ranks.protocol |= {"data": "one", "model": "m"}
+    made = Report(ranks)
+    assert isnan(made.findings.interval("mrr", "one", "m").low)
+    assert any("no interval for mrr" in note for note in made.undefined)
+    assert any("one triple alone has no spread" in note for note in made.undefined)
+    assert "interval" not in made.summary[0]
+    assert "one triple alone has no spread" in made.save(tmp_path / "one.html").read_text()
+
+
+def test_models_on_a_single_triple_are_not_tested_and_that_is_said(tmp_path):
+    names = {n: [n] for n in ("head", "relation", "tail", "side")}
+    both = [er.Ranks([n], 0, 9, keys=names, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 4)]
+    made = Report(*both)
+    assert made.findings.comparisons == {}
+    assert "beats" not in made.summary[0]
+    assert "one triple alone cannot tell models apart" in made.save(tmp_path / "r.html").read_text()
+    weighed = [made_up(name, 3, weight=np.eye(120)[0]) for name in "ab"]
+    assert Report(*weighed).findings.comparisons == {}
+
+
+def test_extremes_lead_without_tests(tmp_path):
+    made = Report(made_up("a", 3), made_up("b", 9), metrics=["max"])
+    assert made.findings.comparisons == {}
+    assert "leads with max" in made.summary[0]
+    assert "– no tests: max is not made of a term per target" in made.notes()
+    median = Report(made_up("a", 3), made_up("b", 9), metrics=["median"])
+    text = median.save(tmp_path / "r.html").read_text()
+    assert "no tests: median is not made of a term per target" in text
+    assert "method=" not in text
+    assert median.findings.unaveraged
+    assert escape(median.findings.unaveraged[0]) in text  # why there is no index over queries
+
+
+def test_names_that_cannot_be_drawn_do_not_end_the_process(tmp_path):
+    ranks = er.Ranks([1, 2], 0, 9, keys={"relation": ["\x01", "\x00\x1b[31m"]})
+    ranks.protocol = {"data": "two\nlines", "model": "a\x02b"}
+    made = Report(ranks)
+    assert made.evaluation.labels == (("two lines", "a\x02b"),)
+    made.save_figures(tmp_path)
+    assert "a\ufffdb" in (tmp_path / "metrics.svg").read_text()
+    made.save(tmp_path / "r.html")
+    assert reload(tmp_path / "r.html").json() == made.json()
+
+
+def test_names_are_not_taken_for_colours():
+    named = Report(made_up(f"{charts.HUES[0]} model", 3))
+    assert f">{charts.HUES[0]} model<" in charts.svg(named.figures["metrics"], "page")
+
+
+def test_differences_without_spread_have_no_interval():
+    same = [er.Ranks([n] * 5, 0, 9, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 1)]
+    same[1].protocol["model"] = "other"
+    made = Report(*same, on="row")
+    assert "nan" not in made.html()
+    assert made.tables()[1].rows[0][4] in ("–", "[0.0000, 0.0000]")
+
+
+def test_groups_of_single_candidates_are_undefined_not_wrong(tmp_path):
+    sizes = np.array([1, 1, 30, 30])
+    kinds = {"relation": ["only", "only", "some", "some"]}
+    ranks = er.Ranks([0, 0, 3, 5], 0, sizes, keys=kinds, protocol={"data": "d", "model": "m"})
+    only, some = Report(ranks).findings.groups["d"]["relation"]
+    assert isnan(only.index[0])
+    assert only.chance == 1.0
+    assert not isnan(some.index[0])
+    every = Report(ranks[:2])
+    assert "Chance always gets the best value there" in every.summary[0]
+    assert any("index(mrr) is undefined" in note for note in every.undefined)
+    text = every.save(tmp_path / "every.html").read_text()
+    assert "index(mrr) is undefined" in text
+    assert "calibration" not in every.figures
+
+
+def test_other_splits_are_other_contests():
+    valid, test = made_up("m", 3), made_up("m", 4, seed=3)
+    valid.protocol["split"], test.protocol["split"] = "valid", "test"
+    assert {c.data for c in Report(valid, test).contests} == {
+        "made up (split: valid)",
+        "made up (split: test)",
+    }
+
+
+def test_files_without_a_protocol_are_named_by_their_files(tmp_path):
+    for name in ("first", "second"):
+        pl.DataFrame({"rank": [1, 2, 5], "candidates": [9, 9, 9]}).write_csv(tmp_path / f"{name}.csv")
+    made = Report(tmp_path / "first.csv", tmp_path / "second.csv")
+    assert list(made.ranks["unnamed data"]) == ["first", "second"]
+
+
+def test_models_are_only_tested_where_something_tells_that_targets_are_the_same(tmp_path):
+    files = [tmp_path / f"{name}.csv" for name in ("first", "second")]
+    for file, ranks in zip(files, ([1, 2, 5, 1], [3, 2, 6, 2]), strict=True):
+        pl.DataFrame({"rank": ranks, "candidates": 9}).write_csv(file)
+    untold = Report(*files)
+    assert untold.findings.comparisons == {}
+    assert "beats" not in untold.summary[0]
+    assert any("no tests: nothing tells which ranks are of the same target" in n for n in untold.notes())
+    told = Report(*files, on="row")
+    assert "over targets" in told.summary[-1]
+    again = reload(told.save(tmp_path / "r.html"))  # a page remembers what it was told
+    assert again.json() == told.json()
+    assert reload(untold.save(tmp_path / "u.html")).findings.comparisons == {}
+    keyed = [made_up(name, skill) for name, skill in (("a", 3), ("b", 4))]
+    with pytest.raises(InputError, match="no such key in all models; got sex"):
+        Report(*keyed, on="sex")
+    with pytest.raises(InputError, match="targets that share their keys cannot be told apart"):
+        Report(*keyed, on=["relation", "side"])
+
+
+def test_other_tasks_are_joined_by_their_keys():
+    keys = {"query": np.arange(9) // 3, "answer": np.arange(9)}
+    a, b = (
+        er.Ranks(np.arange(9) % n, 0, 9, keys=keys, protocol={"data": "d", "model": f"m{n}"})
+        for n in (2, 4)
+    )
+    made, turned = Report(a, b), Report(a, b[::-1])
+    assert made.findings.comparisons["d"].pairs == turned.findings.comparisons["d"].pairs
+
+
+def test_models_that_share_a_name_are_named_by_their_files(tmp_path):
+    one, two = (saved(tmp_path, f"{n}.parquet", made_up("TransE", n)) for n in (3, 4))
+    other = made_up("RotatE", 5)
+    made = Report(one, two, other)
+    assert list(made.ranks["made up"]) == ["3", "4", "RotatE"]
+    assert reload(made.save(tmp_path / "r.html")).content() == made.content()
+    folder = tmp_path / "seed"
+    folder.mkdir()
+    twin = saved(folder, "3.parquet", made_up("TransE", 6))
+    assert list(Report(one, twin).ranks["made up"]) == [str(one), str(twin)]
+
+
+def test_another_level_reaches_every_number_and_word(tmp_path):
+    both = [made_up("a", 3), made_up("b", 3.5, seed=4)]
+    made = Report(*both, level=0.9)
+    assert "(90% interval" in made.summary[0]
+    assert made.content()["level"] == 0.9
+    want = er.compare(a=both[0], b=both[1], level=0.9)
+    assert made.findings.comparisons["made up"].pairs[0].low == want.pairs[0].low
+    side, _ = made.findings.groups["made up"]["side"]
+    part = er.intervals(both[0].by("side"), "index(mrr)", level=0.9)["index(mrr)"][0]
+    assert np.allclose(side.intervals[0][:4], part[:4])
+    text = made.save(tmp_path / "r.html").read_text()
+    assert "95%" not in text
+    assert "90% intervals" in text
+    with pytest.raises(InputError, match="a level lies between 0 and 1"):
+        Report(*both, level=95)
+
+
+def test_groups_have_intervals_within_their_range():
+    keys = {"relation": ["r", "r", "s", "s"]}
+    ranks = er.Ranks.of([1, 9, 1, 9], 9, keys=keys, protocol={"data": "d", "model": "m"})
+    (group, _) = Report(ranks).findings.groups["d"]["relation"]
+    line = er.index(er.null("mrr", [9, 9]))
+    assert (group.intervals[0].low, group.intervals[0].high) == (line(0.0), 1.0)
+
+
+def test_files_without_candidates_can_be_given_them(tmp_path):
+    pl.DataFrame({"rank": [1, 2, 5]}).write_csv(tmp_path / "r.csv")
+    assert Report(tmp_path / "r.csv", candidates=9).contests[0].candidates == 9
+    assert run("report", tmp_path / "r.csv", "--candidates", "9", "--csv", "--level", "0.9")
+
+
+def test_words_fit_one_of_a_kind(tmp_path):
+    keys = {"head": "h", "relation": "r", "tail": "t", "side": "tail"}
+    one = er.Ranks.of([1], 1, keys=keys, protocol={"data": "d", "model": "m"})
+    text = Report(one).save(tmp_path / "r.html").read_text()
+    assert "1 target among 1 candidate; m." in text
+    assert "The one relation" in text
+
+
+def test_weightless_targets_are_not_counted_in_the_protocol(tmp_path):
+    weight = np.ones(120)
+    weight[:2] = 0
+    made = Report(made_up("a", 3, weight=weight))
+    assert "118 targets among" in made.save(tmp_path / "r.html").read_text()
+    assert made.evaluation.counts == (118,)
+
+
+def saved(folder, name, ranks):
+    ranks.save(folder / name)
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda f: [], "no ranks to report; give files of ranks"),
+        (lambda f: [made_up("a", 3)[:0]], "has no ranks; rank at least one target"),
+        (lambda f: [er.Ranks.of([1], 3)], "ranks without a name for their model; got Ranks(1 targets)"),
+        (lambda f: [made_up(" ", 3)], "ranks without a name for their model; got Ranks(120 targets"),
+        (
+            lambda f: [saved(f, "x.parquet", made_up("a", 3))] * 2,
+            "the model a stands twice on made up; got {f}/x.parquet and {f}/x.parquet; leave one out",
+        ),
+        (
+            lambda f: [
+                saved(f, "x.parquet", made_up("a", 3)),
+                saved(f, "y.parquet", made_up("b", 3, n=90)),
+            ],
+            "the models on made up cannot stand side by side: the models were not tested on the same "
+            "targets; got 30 only in {f}/x.parquet and 0 only in {f}/y.parquet",
+        ),
+        (
+            lambda f: [made_up("a", 3), er.Ranks([0] * 120, 0, 9, keys=keys(120), protocol=MADE_UP)],
+            "(Ranks(120 targets, by head, relation, tail, side)); rank them alike; where these are dif",
+        ),
+        (
+            lambda f: [made_up("a", 3), made_up("b", 3, weight=np.ones(120) * 2)],
+            "weigh their targets dif",
+        ),
+        (lambda f: [f / "absent.parquet"], "no such file"),
+        (lambda f: [f / "absent.html"], "cannot read {f}/absent.html; got No such file"),
+    ],
+)
+def test_errors(make, message, tmp_path):
+    with pytest.raises(InputError) as error:
+        Report(*make(tmp_path))
+    assert message.format(f=tmp_path) in str(error.value)
+
+
+MADE_UP = {"data": "made up", "model": "b"}
+
+
+def test_errors_of_metrics_and_paths(full, tmp_path):
+    with pytest.raises(InputError, match=r"needs a plain metric to lead; got index\(mrr\)"):
+        Report(made_up("a", 3), metrics=["index(mrr)"])
+    with pytest.raises(InputError, match=r"got a folder; name a file, e.g. .*report.html"):
+        full.save(tmp_path)
+    with pytest.raises(
+        InputError, match=r"written by its ending; got r.docx; allowed: .html, .htm, .json"
+    ):
+        full.save("r.docx")
+    with pytest.raises(InputError, match=r"cannot write .*absent.*; got no folder .*; make it first"):
+        full.save(tmp_path / "absent" / "r.html")
+    unread = Report(made_up("a", 3))
+    with pytest.raises(InputError, match=r"cannot write /proc/r.html; got .*; choose another place"):
+        unread.save("/proc/r.html")
+    assert "_intervals" not in vars(unread.findings)  # it shows before the work
+    with pytest.raises(InputError, match=r"charts are written as .svg, .png or .pdf; got c.gif"):
+        charts.save(full.figures["metrics"], tmp_path / "c.gif")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot make the folder"):
+        full.save_figures(tmp_path / "file")
+    with pytest.raises(InputError, match="no rows to draw; got none of mrr"):
+        charts.panels([], ["mrr"])
+
+
+def test_pages_that_cannot_be_read_back(full, tmp_path):
+    bare = full.save(tmp_path / "bare.html", keep=False)
+    assert bare.stat().st_size < 500_000
+    with pytest.raises(
+        InputError, match=r"keeps no ranks; make it again from files, without --no-ranks"
+    ):
+        reload(bare)
+    broken = tmp_path / "broken.html"
+    whole = full.save(tmp_path / "whole.html").read_text()
+    for old, new in (
+        ('"parquet":"', '"parquet":"AAAA'),
+        ('"parquet"', '"park"'),
+        ('"protocol":{', '"protocol":5,"old":{'),
+    ):
+        text = whole.replace(old, new)
+        broken.write_text(text)
+        with pytest.raises(InputError, match="is damaged; got"):
+            reload(broken)
+    other = tmp_path / "other.html"
+    other.write_text("<p>hello")
+    with pytest.raises(InputError, match=r"is no report of evenrank; got a page without ranks"):
+        reload(other)
+
+
+def test_charts_say_what_they_need(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    charts.altair.cache_clear()
+    with pytest.raises(
+        InputError, match=r"charts need altair and vl-convert-python; .*evenrank\[report\]"
+    ):
+        charts.panels([{"data": "d", "model": "m", "metric": "mrr", "value": 0.5}])
+    made = Report(made_up("a", 3))
+    with pytest.raises(InputError, match=r"install evenrank\[report\]"):
+        made.save(tmp_path / "r.html")
+    assert "_intervals" not in vars(made.findings)  # it shows before the work
+    assert not list(tmp_path.iterdir())
+    assert made.save(tmp_path / "r.tex").exists()  # tables need no charts
+    charts.altair.cache_clear()
+
+
+# The shell ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("shell")
+    for name, skill in (("a", 3), ("b", 8)):
+        made_up(name, skill).save(where / f"{name}.parquet")
+    return where
+
+
+def test_shell_writes_page_tables_and_figures(folder):
+    out = [word for ending in ("html", "tex", "md", "json") for word in ("-o", folder / f"r.{ending}")]
+    said = run(
+        "report", folder / "a.parquet", folder / "b.parquet", *out, "--figures", folder / "figures"
+    )
+    assert said.count("kB") == 4
+    assert "12 charts" in said
+    made = Report(folder / "a.parquet", folder / "b.parquet")
+    assert (folder / "r.tex").read_text() == f"{made.latex()}\n"
+    assert reload(folder / "r.html").content() == made.content()
+    again = folder / "again.html"
+    run("report", folder / "r.html", "-o", again)
+    assert again.read_bytes() == (folder / "r.html").read_bytes()
+
+
+def test_shell_prints_tables(folder):
+    made = Report(folder / "a.parquet", folder / "b.parquet", metrics=["mr"], ties="realistic")
+    options = ["-m", "mr", "--ties", "realistic"]
+    assert (
+        run("report", folder / "a.parquet", folder / "b.parquet", "--csv", *options) == f"{made.csv()}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "FOLDER"], "cannot write FOLDER; got a folder; name a file, e.g. FOLDER/report.html"),
+        (["-o", "x.doc"], "a report is written by its ending; got x.doc"),
+        (["FOLDER/a.parquet"], "the model a stands twice on made up"),
+        (["--csv", "--json"], "only one output format at a time"),
+    ],
+)
+def test_shell_errors(folder, arguments, message):
+    arguments = [str(argument).replace("FOLDER", str(folder)) for argument in arguments]
+    assert message.replace("FOLDER", str(folder)) in run(
+        "report", folder / "a.parquet", *arguments, code=2
+    )
+
+
+# The page in a browser ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(browser, page_file):
+    opened = browser.page()
+    opened.open(page_file)
+    yield opened
+    assert opened.complaints == []
+    assert opened.requests == [page_file.resolve().as_uri()]
+    assert opened.run("window.hacked") is None
+    opened.close()
+
+
+def column(page, table, at):
+    rows = f"[...document.querySelectorAll('#{table} tbody tr')].filter(row => !row.hidden)"
+    return page.run(f"{rows}.map(row => row.cells[{at}].firstChild.textContent)")
+
+
+def test_page_opens_and_draws(page, full):
+    assert page.text("h1") == full.title
+    items = page.run("[...document.querySelectorAll('header li')].map(item => item.textContent)")
+    assert [item.replace("\u00a0", " ") for item in items] == full.summary
+    sizes = page.run("[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect().height)")
+    assert len(sizes) == 4
+    assert min(sizes) > 100
+    points = page.run("document.querySelectorAll('#metrics svg [aria-roledescription=point]').length")
+    assert points == 3 * len(full.evaluation.labels)
+    assert page.run("document.querySelector('#metrics svg').getAttribute('aria-label')")
+    assert column(page, "results-table", 1) == [label[1] for label in full.evaluation.labels]
+    assert page.run("[...document.querySelectorAll('nav a')].every(a => document.querySelector(a.hash))")
+
+
+def test_best_values_are_bold(page, full):
+    bold = page.run("[...document.querySelectorAll('#results-table td.best b')].map(b => b.textContent)")
+    assert figure(max(full.findings.value("", "nations", m) for m in full.ranks["nations"])) in bold
+    assert len(bold) >= 2 * len(full.evaluation)
+
+
+def test_tables_sort_by_keyboard(page, full):
+    page.run("document.querySelector('#results-table thead th:nth-child(4) button').focus()")
+    values = sorted(full.evaluation["mrr"].tolist())
+    state = "document.querySelector('#results-table thead th:nth-child(4)').getAttribute('aria-sort')"
+    page.press("Enter")
+    assert column(page, "results-table", 3) == [figure(v) for v in reversed(values)]
+    assert page.run(state) == "descending"
+    page.press(" ")
+    assert column(page, "results-table", 3) == [figure(v) for v in values]
+    assert page.run(state) == "ascending"
+    page.press(
+        "Tab", "Tab", "Tab"
+    )  # hits@1, hits@10, mr: of which the smallest is best, and comes first
+    page.press("Enter")
+    assert column(page, "results-table", 6) == [
+        figure(v) for v in sorted(full.evaluation["mr"].tolist())
+    ]
+    page.run("document.querySelector('#results-table thead th:nth-child(2) button').focus()")
+    page.press("Enter")
+    names = [name for name in column(page, "results-table", 1) if name.isalpha()]
+    assert names == ["ComplEx", "RotatE", "TransE"]
+
+
+def test_undefined_cells_are_sorted_last(browser, tmp_path):
+    sizes = np.array([1, 1, 30, 30, 30, 30])
+    kinds = {"relation": ["only", "only", "some", "some", "more", "more"]}
+    ranks = er.Ranks([0, 0, 3, 5, 0, 1], 0, sizes, keys=kinds, protocol={"data": "d", "model": "m"})
+    opened = browser.page()
+    opened.open(report(tmp_path / "r.html", ranks))
+    opened.run("document.querySelector('#relations details').open = true")
+    opened.run("document.querySelector('#by-relation-table thead th:nth-child(5) button').focus()")
+    for _ in range(2):
+        opened.press("Enter")
+        assert column(opened, "by-relation-table", 1)[-1] == "only"
+    opened.close()
+
+
+def test_tables_are_searched_by_keyboard(page, full):
+    page.run("document.getElementById('find').focus()")
+    page.type("größer")
+    shown = column(page, "by-relation-table", 1)
+    assert shown == ["größer_als"]
+    assert page.run("document.querySelector('#relations details').open")
+    assert page.text("#found") == "1 row"
+    page.press(*["Backspace"] * 6)
+    page.type("nations rotate")
+    assert column(page, "results-table", 1) == ["RotatE"]
+    assert len(column(page, "by-side-table", 1)) == 2  # of nations; models are its columns
+    page.press(*["Backspace"] * 14)
+    page.type("rotate")
+    assert len(column(page, "by-side-table", 1)) == 4  # left alone
+    assert page.text("#found").endswith("rows")
+    page.press(*["Backspace"] * 6)
+    assert len(column(page, "results-table", 1)) == len(full.evaluation.labels)
+    assert page.run("document.getElementById('found').textContent") == ""
+
+
+def test_everything_is_reached_by_tab(page):
+    page.run("document.activeElement.blur()")
+    seen = set()
+    for _ in range(60):
+        page.press("Tab")
+        where = "document.activeElement.closest('section')?.id ?? ''"
+        seen.add(page.run(f"document.activeElement.tagName + ' ' + ({where})"))
+    assert {"A ", "INPUT ", "BUTTON results", "SUMMARY results", "DIV results", "BUTTON tests"} <= seen
+
+
+def test_pointing_at_a_mark_tells_what_it_is(page):
+    page.run("document.querySelector('#metrics').scrollIntoView({block: 'center'})")
+    box = page.run(
+        "(() => { const b = document.querySelector('#metrics [aria-roledescription=point]')"
+        ".getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+    )
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
+    assert re.fullmatch(r"data: nations; value: [\d.]+; model: \w+", page.text("#tip"))
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    assert page.run("document.getElementById('tip').hidden")
+
+
+def test_dark_mode_reaches_the_charts(page):
+    script = "getComputedStyle(document.querySelector('#metrics svg [aria-roledescription=point]')).fill"
+    rgb = [
+        f"rgb({int(c[1:3], 16)}, {int(c[3:5], 16)}, {int(c[5:], 16)})" for c in charts.COLOURS["model-1"]
+    ]
+    assert page.run(script) == rgb[0]
+    page.media(dark=True)
+    assert page.run(script) == rgb[1]
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 20, 24)"
+    page.media(dark=True, print_=True)  # paper is white
+    assert page.run(script) == rgb[0]
+
+
+def test_print_leaves_out_what_only_a_screen_needs(page):
+    page.media(print_=True)
+    hidden = "getComputedStyle(document.querySelector('{}')).display"
+    assert page.run(hidden.format("nav")) == "none"
+    assert page.run("getComputedStyle(document.querySelector('.scroll')).overflow") == "visible"
+    assert page.run(hidden.format("svg")) == "block"
+    page.resize(703, 1000)  # the width of A4 between its margins
+    box = "document.getElementById('results-table').{}"
+    assert page.run(box.format("scrollWidth")) <= page.run(box.format("parentNode.clientWidth"))
+    pdf = page.send("Page.printToPDF", printBackground=False)["data"]
+    assert len(pdf) > 50_000
+
+
+def test_phone_does_not_scroll_sideways(browser, page_file):
+    opened = browser.page(390, 844)
+    opened.open(page_file)
+    assert opened.run("document.documentElement.scrollWidth") <= 390
+    opened.close()
+
+
+def test_screenshots_show_something(page, tmp_path):
+    assert len(page.screenshot(Path(tmp_path / "page.png"))) > 20_000

@@ -1,0 +1,486 @@
+"""Models in pairs: every test against its definition, and what may not be compared."""
+
+import csv
+import io
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import strategies
+from drawn import copied, drawn, raises
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import evenrank as er
+from evenrank.stats import _significance
+
+# Paired tests -------------------------------------------------------------------------------------
+
+
+def listed(d):
+    """Every sign flip, by hand."""
+    total = abs(math.fsum(d))
+    sums = [abs(math.fsum(s * x for s, x in zip(signs, d, strict=True))) for signs in flips(len(d))]
+    return sum(x >= total - 1e-9 for x in sums) / len(sums)
+
+
+def flips(n):
+    return itertools.product((1, -1), repeat=n)
+
+
+@given(st.lists(st.integers(-6, 6), min_size=1, max_size=9))
+@settings(max_examples=60)
+def test_few_flips_are_listed(d):
+    got = _significance.permutation(np.array(d, dtype=float)[:, None], 1000, 0)[0]
+    assert got == listed(d)
+
+
+def test_exact_flips_are_scipys():
+    a, b = (er.Ranks.of(r, candidates=99) for r in ([1, 3, 2, 9, 4, 30, 2], [2, 9, 2, 30, 3, 41, 5]))
+    got = er.compare(a=a, b=b, on="row").pairs[0]
+    terms = [1 / (ranks.better + 1.0) for ranks in (a, b)]
+    want = stats.permutation_test(
+        terms, lambda x, y, axis: (x - y).mean(axis), permutation_type="samples", vectorized=True
+    )
+    assert math.isclose(got.p, want.pvalue)
+    assert math.isclose(got.difference, want.statistic)
+
+
+def test_many_flips_are_drawn():
+    d = np.random.default_rng(0).normal(0.25, 1, 60)
+    exact = stats.norm.sf(abs(d.sum()) / np.sqrt((d**2).sum())) * 2
+    got = _significance.permutation(np.column_stack([d, d, -d]), 20_000, 1)
+    assert abs(got[0] - exact) < 0.01
+    assert got[0] == got[1] == got[2]
+    assert _significance.permutation(np.full((60, 1), 1.0), 999, 0)[0] == 1 / 1000  # never zero
+    assert _significance.permutation(np.zeros((60, 1)), 999, 0)[0] == 1.0
+    one_by_one = _significance.permutation(np.column_stack([d, np.r_[1.0, np.zeros(59)]]), 20_000, 1)
+    assert one_by_one[1] == 1.0  # listed, beside one that is drawn
+
+
+def test_flips_in_blocks_are_all_there(monkeypatch):
+    monkeypatch.setattr(_significance, "BLOCK", 500)
+    assert _significance.permutation(np.full((60, 1), 1.0), 999, 0)[0] == 1 / 1000
+    d = np.array([3.0, 1, 4, 1, 5, 9, 2, -6, 5])
+    assert _significance.permutation(d[:, None], 999, 0)[0] == listed(d)
+
+
+@pytest.mark.parametrize("name", ["gmr", "hmr", "imr", "index(mrr)", "z(gmr)", "mean(2)"])
+def test_flipping_terms_flips_the_metric_itself(name):
+    """The p of the terms is the p of the metric, though that is no mean: by listing all swaps."""
+    expression = er.parse(name)
+    a, b = (er.Ranks.of(r, candidates=60) for r in ([1, 3, 2, 9, 4, 30], [2, 9, 2, 3, 7, 41]))
+    first, second = a.better + 1, b.better + 1
+    observed = abs(expression(a.tally()) - expression(b.tally()))
+    extreme = 0
+    for signs in flips(6):
+        kept = np.array(signs) > 0
+        one, other = (
+            er.Ranks.of(np.where(mask, first, second), candidates=60) for mask in (kept, ~kept)
+        )
+        extreme += abs(expression(one.tally()) - expression(other.tally())) >= observed * (1 - 1e-9)
+    assert er.compare(a=a, b=b, on="row", metrics=name).pairs[0].p == extreme / 64
+
+
+def test_both_sides_of_a_triple_flip_together():
+    a, b = drawn(triples=8, ties=False), drawn(triples=8, seed=3, ties=False)
+    b = er.Ranks(np.minimum(b.better, a.candidates - 1), 0, a.candidates, keys=a.keys)
+    d = 1 / (a.better + 1.0) - 1 / (b.better + 1.0)
+    assert math.isclose(er.compare(a=a, b=b).pairs[0].p, listed(d.reshape(-1, 2).sum(axis=1)))
+    alone = er.compare(a=a, b=b, by="target", samples=70_000).pairs[0]
+    assert math.isclose(alone.p, _significance.permutation(d[:, None], 70_000, 0)[0])
+
+
+def test_t_and_wilcoxon_are_scipys():
+    a, b = drawn(ties=False), drawn(seed=1, ties=False, shift=0.3)
+    b = er.Ranks(np.minimum(b.better, a.candidates - 1), 0, a.candidates, keys=a.keys)
+    x, y = (1 / (ranks.better + 1.0) for ranks in (a, b))
+    alone = er.compare(a=a, b=b, by="target", test="t").pairs[0]
+    want = stats.ttest_rel(x, y)
+    assert math.isclose(alone.p, want.pvalue, rel_tol=1e-9)
+    assert np.allclose((alone.low, alone.high), want.confidence_interval(0.95))
+    assert math.isclose(alone.effect, (x - y).mean() / (x - y).std(ddof=1))
+    joined = er.compare(a=a, b=b, test="t", level=0.9).pairs[0]
+    want = stats.ttest_rel(*(z.reshape(-1, 2).mean(axis=1) for z in (x, y)))
+    assert math.isclose(joined.p, want.pvalue, rel_tol=1e-9)
+    assert np.allclose((joined.low, joined.high), want.confidence_interval(0.9))
+    ranked = er.compare(a=a, b=b, by="target", test="wilcoxon")
+    ranks = zip((a.better + 1).tolist(), (b.better + 1).tolist(), strict=True)
+    exact = [Fraction(1, m) - Fraction(1, n) for m, n in ranks]
+    sizes = sorted({abs(d) for d in exact})  # 1/3 - 1/6 and 1/2 - 1/3 are one size; not so in floats
+    order = [int(np.sign(d)) * (1 + sizes.index(abs(d))) for d in exact if d]
+    assert ranked.pairs[0].p == stats.wilcoxon(order).pvalue != stats.wilcoxon(x, y).pvalue
+    assert "not of their mean" in str(ranked)
+
+
+def test_sides_that_cancel_leave_no_difference():
+    keys = {"head": [0, 0, 1, 1], "relation": "r", "tail": "t", "side": ["head", "tail"] * 2}
+    a, b = (er.Ranks.of(rank, candidates=9, keys=keys) for rank in ([3, 6, 1, 1], [4, 4, 2, 1]))
+    assert 1 / 3 - 1 / 4 + (1 / 6 - 1 / 4) != 0  # in floats
+    assert [er.compare(a=a, b=b, test=t).pairs[0].p for t in ("permutation", "wilcoxon")] == [1.0, 1.0]
+
+
+def test_a_difference_that_never_varies_has_no_interval():
+    a, b = (er.Ranks.of(rank, candidates=90) for rank in ([1, 3, 7, 20, 33], [2, 4, 8, 21, 34]))
+    made = er.compare(a=a, b=b, on="row", metrics="mr")
+    assert made.pairs[0].difference == -1
+    assert math.isnan(made.pairs[0].low)
+    assert math.isnan(made.pairs[0].high)
+    assert "– no interval where the differences have no spread" in str(made)
+    assert er.compare(a=a, b=b, on="row", metrics="mr", test="t").pairs[0].p == made.pairs[0].p == 1 / 16
+    assert json.loads(made.json())["pairs"][0]["low"] is None
+
+
+@pytest.mark.parametrize("test", ["permutation", "t", "wilcoxon"])
+def test_equal_models_are_not_told_apart_and_said_to_be_equal(test):
+    a = drawn()
+    result = er.compare(a=a, b=a, test=test)
+    assert result.pairs[0].p == 1.0
+    assert result.pairs[0].better(0.95) is None
+    assert (result.pairs[0].effect, result.pairs[0].ties) == (0.0, len(a))
+    assert "a and b have the same ranks" in str(result)
+
+
+def test_wins_are_those_of_the_better_rank():
+    a = er.Ranks.of([1, 2, 3, 12], candidates=20)
+    b = er.Ranks.of([2, 2, 9, 4], candidates=20)
+    for name, want in (("mrr", (2, 1, 1)), ("mr", (2, 1, 1)), ("gmr", (2, 1, 1)), ("hits@3", (1, 3, 0))):
+        pair = er.compare(a=a, b=b, on="row", metrics=name).pairs[0]
+        assert (pair.wins, pair.ties, pair.losses) == want
+    up = er.compare(a=a, b=b, on="row", metrics="mrr").pairs[0]
+    assert up.difference > 0 < up.effect
+    down = er.compare(a=b, b=a, on="row", metrics="hmr").pairs[0]
+    assert down.difference > 0 > down.effect  # a larger rank is worse
+
+
+@pytest.mark.parametrize("name", ["mrr", "gmr", "index(mr)", "z(hits@3)", "mean(-200)"])
+def test_the_interval_of_a_difference_is_that_of_bootstrapped_pairs(name):
+    a, b = drawn(triples=200, ties=False), drawn(triples=200, seed=1, ties=False, shift=0.3)
+    b = er.Ranks(np.minimum(b.better, a.candidates - 1), 0, a.candidates, keys=a.keys)
+    expression = er.parse(name)
+    pair = er.compare(a=a, b=b, metrics=name, by="triple").pairs[0]
+    assert math.isclose(pair.difference, expression(a.tally()) - expression(b.tally()))
+    if name == "mean(-200)":  # min in all but name: no slope to speak of, but terms on one scale
+        return
+    sizes = a.tally().sizes
+    line = expression.map(er.Null(expression.metric, sizes)) if "(" in name else lambda x: x
+    metric = expression.metric if "(" in name else expression
+    replicates = [
+        line(metric(a[rows].tally())) - line(metric(b[rows].tally()))
+        for rows in copied(a, a.units("triple"), samples=1200)
+    ]
+    assert math.isclose(pair.standard_error, np.std(replicates), rel_tol=0.1)
+
+
+def test_a_difference_stays_between_what_two_values_can_be():
+    a, b = (er.Ranks.of(r, candidates=9) for r in ([1, 9], [9, 1]))
+    pair = er.compare(a=a, b=b, on="row").pairs[0]
+    assert (pair.low, pair.high) == (-1.0, 1.0)
+    line = er.index(er.null("mrr", [9, 9]))
+    index = er.compare(a=a, b=b, on="row", metrics="index(mrr)").pairs[0]
+    assert math.isclose(index.high, line(1.0) - line(0.0))
+    assert index.low == -index.high
+    mr = er.compare(a=a, b=b, on="row", metrics="mr").pairs[0]
+    assert math.isfinite(mr.low)
+
+
+def test_differences_of_averages_over_fixed_groups_vary_within_them():
+    a, b = drawn(ties=False), drawn(seed=1, ties=False)
+    b = er.Ranks(b.better, 0, a.candidates.clip(b.better + 1), keys=a.keys)
+    a = er.Ranks(a.better, 0, b.candidates.clip(a.better + 1), keys=a.keys)
+    d = (1 / (a.better + 1.0) - 1 / (b.better + 1.0)).reshape(-1, 2).mean(axis=1)
+    groups = [d[np.arange(60) % 5 == r] for r in range(5)]
+    options = {"average": "relation", "test": "t", "mixed": True}
+    pair = er.compare(a=a, b=b, **options).pairs[0]
+    parts = np.array([stats.sem(group) ** 2 for group in groups]) / 25
+    freedom = parts.sum() ** 2 / (parts**2 / 11).sum()
+    error = math.sqrt(parts.sum())
+    assert math.isclose(pair.standard_error, error, rel_tol=1e-9)
+    assert math.isclose(pair.high - pair.difference, stats.t.ppf(0.975, freedom) * error, rel_tol=1e-9)
+    p = 2 * stats.t.sf(abs(pair.difference) / error, freedom)
+    assert math.isclose(pair.p, p, rel_tol=1e-9)
+    flips = er.compare(a=a, b=b, **options | {"test": "permutation"}).pairs[0]
+    assert abs(flips.p - p) < 0.05
+
+
+@given(
+    table=strategies.rows(largest=30, most=8),
+    metric=strategies.metrics.filter(lambda m: abs(m.p) < 4 and m.f.k is None),
+    test=st.sampled_from(("permutation", "t", "wilcoxon")),
+    seed=st.integers(0, 999),
+)
+@settings(max_examples=80)
+def test_who_comes_first_does_not_matter(table, metric, test, seed):
+    better, equal, candidates, weight = zip(*table, strict=True)
+    a = er.Ranks(better, equal, candidates, weight=weight)
+    b = er.Ranks(np.random.default_rng(seed).integers(0, candidates), 0, candidates, weight=weight)
+    if len(a) < 2:
+        return
+    options = {"on": "row", "metrics": metric, "test": test, "samples": 300}
+    (one,), (other,) = er.compare(a=a, b=b, **options).pairs, er.compare(b=b, a=a, **options).pairs
+    assert one.wins + one.ties + one.losses == len(a)
+    assert (one.wins, one.losses) == (other.losses, other.wins)
+    assert 0 <= one.p <= 1
+    assert math.isclose(one.p, other.p, rel_tol=1e-9)
+    assert math.isclose(one.effect, -other.effect, rel_tol=1e-9, abs_tol=1e-12)
+    assert math.isclose(one.low, -other.high, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_corrections_by_their_definitions():
+    p = np.array([0.01, 0.04, 0.03, 0.005, 0.9])
+    order = np.argsort(p)
+    holm = np.empty(5)
+    rising = np.empty(5)
+    for i, at in enumerate(order):
+        holm[at] = min(1, max((5 - j) * p[order[j]] for j in range(i + 1)))
+        rising[at] = min(min(1, 5 / (j + 1) * p[order[j]]) for j in range(i, 5))
+    assert np.allclose(_significance.CORRECTIONS["holm"](p), holm)
+    assert np.allclose(_significance.CORRECTIONS["bh"](p), rising)
+    assert np.allclose(_significance.CORRECTIONS["bonferroni"](p), np.minimum(1, 5 * p))
+    assert (_significance.CORRECTIONS["none"](p) == p).all()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_corrections_are_ordered(p):
+    values = np.array(p)
+    made = {name: correct(values) for name, correct in _significance.CORRECTIONS.items()}
+    slack = 1 + 1e-12
+    assert (values <= made["bh"] * slack).all()
+    assert (made["bh"] <= made["holm"] * slack).all()
+    assert (made["holm"] <= made["bonferroni"] * slack).all()
+
+
+# Comparisons --------------------------------------------------------------------------------------
+
+
+def test_all_pairs_or_one_baseline(nations):
+    every = er.compare(nations)
+    assert [(p.first, p.second) for p in every.pairs] == list(itertools.combinations(nations, 2))
+    assert all(p.better(0.95) == p.second for p in every.pairs)  # in the order of MRR
+    against = er.compare(nations, baseline="transe", metrics=["mrr", "hits@1"], correction="bonferroni")
+    assert [p.first for p in against.pairs] == ["rotate", "complex"] * 2
+    assert np.allclose([p.p_corrected for p in against.pairs], [min(1, 4 * p.p) for p in against.pairs])
+    assert against.pair("complex", "transe").metric == er.MRR
+    assert against.pair("complex", "transe", "hits@1").metric == er.HITS(1)
+    with raises(
+        "no such pair was compared; got rotate and complex under mrr; allowed: rotate and transe"
+    ):
+        against.pair("rotate", "complex")
+    one, other = every.values["mrr"][:2]
+    assert one == er.intervals(nations["transe"], "mrr")["mrr"]
+    pair = every.pairs[0]
+    assert pair.difference == one.value - other.value
+    assert pair.standard_error < math.hypot(one.standard_error, other.standard_error)  # it is paired
+
+
+def test_targets_are_joined_by_triple_and_side(nations):
+    a, b = nations["transe"], nations["rotate"]
+    want = er.compare(a=a, b=b).pairs[0]
+    for seed in range(3):
+        rows = np.random.default_rng(seed).permutation(len(b))
+        got = er.compare(a=a, b=b[rows]).pairs[0]
+        assert (got.wins, got.ties, got.losses) == (want.wins, want.ties, want.losses)
+        assert math.isclose(got.difference, want.difference)
+        assert got.p == want.p
+    assert er.compare(a=a + a, b=(b + b)[::-1]).pairs[0].wins == 2 * want.wins  # a triple twice
+    some = ["side", "tail", "relation", "head"]
+    assert er.compare(a=a, b=b[::-1], on=some).pairs[0].wins == want.wins
+
+
+def test_numbers_and_texts_join(tmp_path):
+    keys = {"head": [3, 4, 10], "relation": 0, "tail": [1, 2, 3]}
+    a, b = (er.Ranks.of(r, candidates=50, keys=keys) for r in ([1, 2, 3], [2, 2, 9]))
+    b.save(tmp_path / "b.csv")
+    got = er.compare(a=a, b=er.Ranks.load(tmp_path / "b.csv")).pairs[0]
+    assert (got.wins, got.ties) == (2, 1)
+    assert got == er.compare(a=a, b=b).pairs[0]
+
+
+@pytest.mark.parametrize("by", ["triple", "relation"])
+def test_units_are_the_same_whatever_the_type_of_their_names(by):
+    """As text, 10 sorts before 9: the units of the two models must not be numbered apart."""
+    rng = np.random.default_rng(0)
+    keys = {"head": np.arange(60), "relation": rng.integers(0, 20, 60), "tail": 0}
+    texts = {name: np.broadcast_to(column, 60).astype(str) for name, column in keys.items()}
+    rank = rng.integers(1, 40, (2, 60))
+    a, b = (er.Ranks.of(r, candidates=50, keys=keys) for r in rank)
+    told = er.Ranks.of(rank[1], candidates=50, keys=texts)
+    options = {"metrics": ("mrr", "z(mr)"), "by": by, "average": "relation"}
+    assert er.compare(a=a, b=told, **options).pairs == er.compare(a=a, b=b, **options).pairs
+
+
+def test_other_tasks_join_by_their_keys():
+    source, target = np.random.default_rng(0).normal(size=(2, 30, 8))
+    aligner = er.Factored("dot", target, lambda queries: source[queries[:, 0]])
+    pairs = [[i, i] for i in range(30)]
+    ranks = er.rank(aligner, er.Task.alignment(pairs, size=30), progress=False)
+    result = er.compare(a=ranks, b=ranks[::-1])
+    assert result.unit == "target"
+    assert result.units == 30
+    asked = er.Task.answers([[7, 1], [7, 2]], answers=[[3, 4, 5], [0]], known=[[1, 2], []], size=30)
+    answers = er.rank(er.Factored("dot", target, lambda q: source[q[:, 1]]), asked, progress=False)
+    assert er.compare(a=answers, b=answers[::-1]).pairs[0].ties == 4
+
+
+def test_different_protocols_are_refused_by_name():
+    a = drawn(protocol={"data": "d", "content": "1", "filter": "all", "model": "A", "scores": "x"})
+    b = drawn(protocol={"data": "e", "content": "2", "filter": "none", "model": "B", "split": "test"})
+    with raises(
+        r"not ranked in the same way; got data: d \(a\) and e \(b\); content: 1 \(a\) and 2"
+    ) as e:
+        er.compare(a=a, b=b)
+    assert "filter: all (a) and none (b)" in str(e.value)
+    assert "model" not in str(e.value).replace("the models", "")
+    assert "say mixed=True (--mixed)" in str(e.value)
+    assert er.compare(a=a, b=b, mixed=True).pairs[0].p == 1.0
+    same = drawn(protocol={"data": "another name", "content": "1", "model": "B", "split": "test"})
+    assert "not every model says its filter, split" in str(er.compare(a=a, b=same))
+
+
+def test_targets_that_share_their_keys_are_refused_unless_they_are_ranked_alike(nations):
+    a, b = nations["transe"], nations["rotate"]
+    for other in (b, b[::-1]):
+        with raises(
+            "targets that share their keys cannot be told apart; got 400 such, e.g. head poland"
+        ):
+            er.compare(a=a, b=other, on="head,tail")
+    a, b = a[:], b[:]
+    for ranks in (a, b):
+        ranks.keys = {name: column for name, column in ranks.keys.items() if name != "side"}
+    with raises('got [0-9]+ such, .*; name more keys with on= .--on., or say on="row"'):
+        er.compare(a=a, b=b)
+    assert er.compare(a=a, b=b, on="row").pairs[0].wins > 0
+
+
+def test_different_targets_are_counted_and_shown(nations):
+    a, b = nations["transe"], nations["rotate"]
+    with raises("not tested on the same targets; got 0 only in a and 2 only in b, such as head ") as e:
+        er.compare(a=a[2:], b=b)
+    first = {name: column[0] for name, column in b.keys.items()}
+    second = {name: column[1] for name, column in b.keys.items()}
+    assert any(
+        ", ".join(f"{name} {one[name]}" for name in ("head", "relation", "tail", "side")) in str(e.value)
+        for one in (first, second)
+    )
+    assert str(e.value).endswith("in b")
+    with raises("got 2 only in a and 0 only in b"):
+        er.compare(a=a, b=b[2:], mixed=True)
+
+
+def test_different_candidates_are_refused():
+    a = drawn(ties=False)
+    sizes = a.candidates.copy()
+    sizes[3] += 1
+    b = er.Ranks(a.better, 0, sizes, keys=a.keys)
+    with raises(
+        "ranked among different candidates; got 1 such targets: head h1, relation r1, tail t1, "
+    ):
+        er.compare(a=a, b=b)
+    mixed = er.compare(a=a, b=b, mixed=True, metrics="mrr")
+    assert mixed.pairs[0].difference == 0
+    assert mixed.notes[0] == "mixed: candidates differ (40 to 89, 40 to 89)"
+    a.protocol, b.protocol = {"filter": "all"}, {"filter": "none"}
+    mixed = er.compare(a=a, b=b, mixed=True)
+    assert mixed.notes[0] == "mixed: filter: all (a) and none (b)"
+    assert all("mixed: candidates differ" in made for made in (mixed.json(), mixed.latex(), str(mixed)))
+    a.protocol = b.protocol = {}
+    with raises("differ in chance level, too; got index\\(mrr\\); compare them by mrr, or rank them"):
+        er.compare(a=a, b=b, mixed=True, metrics=["mrr", "index(mrr)"])
+    heavy = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.arange(len(a)))
+    with raises("the models weigh their targets differently; got a and b"):
+        er.compare(a=a, b=heavy)
+    ones = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.ones(len(a)))
+    assert er.compare(a=a, b=ones).pairs[0].p == 1.0
+
+
+def test_rows_are_joined_only_on_request():
+    keys = {"relation": ["r", "r", "s"]}
+    a, b = (er.Ranks.of(r, candidates=50, keys=keys) for r in ([1, 2, 3], [2, 2, 9]))
+    with raises("nothing tells which ranks are of the same target; got keys relation; allowed: head"):
+        er.compare(a=a, b=b)
+    with raises("no keys that all models have"):
+        er.compare(a=a, b=er.Ranks.of([1, 2, 3], candidates=50))
+    assert er.compare(a=a, b=b, on="row").pairs[0].wins == 2
+    with raises("row 1 is not the same target in each; got relation r in a and s in b"):
+        er.compare(a=a, b=b[np.array([0, 2, 1])], on="row")
+    with raises("rows can only be joined one to one; got 3 in a and 2 in b"):
+        er.compare(a=a, b=b[:2], on="row")
+    with raises("rows can only be trusted to be the same targets under one protocol"):
+        er.compare(a=a, b=b, on="row", mixed=True)
+    with raises("ranked among different candidates; got 3 such targets: relation r has 50 in a and 60"):
+        er.compare(a=a, b=er.Ranks.of([1, 2, 3], candidates=60, keys=keys), on="row")
+    with raises("no such key in all models; got head; allowed: relation"):
+        er.compare(a=a, b=b, on="head")
+    bare = [er.Ranks.of([1, 2, 3], candidates=n) for n in (50, 60)]
+    with raises("row 0 has 50 in a and 60 in b"):
+        er.compare(a=bare[0], b=bare[1], on="row")
+
+
+def test_comparisons_refuse_bad_input():
+    a, b = drawn(), drawn()
+    with raises("comparing needs two models or more; got 1"):
+        er.compare(a=a)
+    with raises("one model twice; got a; give each a name of its own"):
+        er.compare({"a": a}, a=b)
+    with raises("b must be ranks; got list; e.g. er.compare"):
+        er.compare(a=a, b=[1, 2])
+    with raises("unknown test; got 'z'; allowed: permutation, t, wilcoxon"):
+        er.compare(a=a, b=b, test="z")
+    with raises("unknown correction; got 'fdr'; allowed: holm, bonferroni, bh, none"):
+        er.compare(a=a, b=b, correction="fdr")
+    with raises("unknown baseline; got 'c'; allowed: a, b"):
+        er.compare(a=a, b=b, baseline="c")
+    with raises("a level lies between 0 and 1"):
+        er.compare(a=a, b=b, level=1)
+    with raises("too few samples"):
+        er.compare(a=a, b=b, samples=1)
+    with raises("no metric to compare by"):
+        er.compare(a=a, b=b, metrics=())
+    with raises("median is not made of a term per target; allowed: means such as mrr"):
+        er.compare(a=a, b=b, metrics="median")
+    with raises("max is not made of a term per target"):
+        er.compare(a=a, b=b, metrics="max")
+    with raises("chance.mrr. is computed from the candidate counts"):
+        er.compare(a=a, b=b, metrics="chance(mrr)")
+    with raises("mean.-1, hits@1. has no finite term for some targets"):
+        er.compare(a=a, b=b, metrics="mean(-1, hits@1)")
+    with raises("one triple alone cannot tell models apart; got 2 targets of one triple"):
+        er.compare(a=a[:2], b=b[:2])
+
+
+def test_a_comparison_is_written_in_every_format(nations):
+    result = er.compare({"<script>a_b": nations["transe"], "Ü | b": nations["rotate"]}, metrics="mrr")
+    content = json.loads(result.json())
+    (pair,) = content["pairs"]
+    assert pair["first"] == "<script>a_b"
+    assert pair["better"] == "Ü | b"
+    assert pair["second_value"] == content["models"][1]["value"]
+    assert content["protocol"].items() >= {"test": "permutation", "samples": "10000"}.items()
+    assert f"[{content['fingerprint']}]" in str(result)
+    (row,) = csv.DictReader(io.StringIO(result.csv()))
+    assert float(row["difference"]) == result.pairs[0].difference
+    assert "<script>" not in result._repr_html_()
+    assert r"\textless{}script\textgreater{}a\_b" in result.latex()
+    assert r"Ü \| b" in result.markdown()
+    assert "sign flips over 201 triples; 1 test, Holm-corrected" in str(result)
+    assert repr(result) == str(result)
+
+
+def test_names_stay_in_their_cells(nations):
+    """A line break, a bar or a tag in a name ends no cell and begins no tag, nor does it in a note."""
+    name = "<script>\\|\nx"
+    result = er.compare({name: nations["transe"], "b": nations["transe"]})
+    assert "<script>" not in result.markdown().replace("\\<", "")
+    assert "\\<script>\\\\\\| x and b have the same ranks" in result.markdown()
+    comments = result.latex().rpartition("tabular}\n")[2].splitlines()
+    assert comments[1] == "% <script>\\| x and b have the same ranks"
+    assert all(line.startswith("% ") for line in comments)
+    latex = er.compare(a=nations["transe"], b=nations["rotate"]).latex()
+    assert "{[$-0.1952$, $-0.1122$]}" in latex
+    assert r"& $1.00 \times 10^{-4}$ &" in latex
+    signs = er.compare(b=nations["rotate"], a=nations["transe"]).latex()
+    assert "$+0.1537$ & {[$+0.1122$, $+0.1952$]}" in signs

@@ -1,0 +1,668 @@
+"""Estimates from sampled candidates: enumerated laws, envelopes at every rank, bounds that hold."""
+
+import json
+from itertools import combinations
+from math import comb, exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import hypergeom
+from shell import run
+
+import evenrank as er
+from evenrank.metrics.grammar import parse
+from evenrank.ranks.task import DRAW, FULL, Task, sample
+from evenrank.stats.sampled import _bounds, _corrections, _design, _variance
+
+RANKS = Path(__file__).parents[2] / "examples/case_study/ranks"
+MODEL = Path(er.__file__).parent / "models/bundled/kinships-complex.safetensors"
+
+
+def raises(*parts):
+    return pytest.raises(er.InputError, match=".*".join(parts))
+
+
+def drawn(full, k, rng):
+    """Sample exactly from full ranks: how many of k candidates are better is hypergeometric."""
+    k_of = np.minimum(k, full.candidates - 1)
+    better = rng.hypergeometric(full.better, full.candidates - 1 - full.better, k_of)
+    return er.Ranks(better, 0, k_of + 1, keys={**full.keys, FULL: full.candidates})
+
+
+def design(k, sizes, low=(0,), high=None, size_of=None):
+    low = np.asarray(low)
+    high = low if high is None else np.asarray(high)
+    size_of = np.zeros_like(low) if size_of is None else np.asarray(size_of)
+    return _design.Design(k, np.atleast_1d(sizes), np.arange(len(low)), size_of, low, high)
+
+
+def reciprocal(r):
+    return 1.0 / r
+
+
+def hits(k):
+    return parse(f"hits@{k}").f
+
+
+# The law of the counts ----------------------------------------------------------------------------
+
+
+@given(st.integers(2, 8), st.data())
+def test_the_law_is_that_of_all_samples(size, data):
+    k = data.draw(st.integers(1, size - 1))
+    rank = data.draw(st.integers(1, size))
+    counts = np.zeros(k + 1)
+    for chosen in combinations(range(1, size), k):  # others 1..size - 1; those below the rank are better
+        counts[sum(one < rank for one in chosen)] += 1 / comb(size - 1, k)
+    assert _design.law(k, size, np.array([rank]))[0] == pytest.approx(counts, abs=1e-12)
+
+
+def test_the_law_is_scipys_in_every_block(monkeypatch):
+    ranks = np.array([1, 2, 77, 4000, 14_541])
+    want = hypergeom.pmf(np.arange(101), 14_540, ranks[:, None] - 1, 100)
+    monkeypatch.setattr(_design, "BLOCK", 250)
+    assert _design.law(100, 14_541, ranks) == pytest.approx(want, abs=1e-9)
+
+
+def test_nodes_are_few_and_find_jumps():
+    nodes = _design.nodes(100, 14_541)
+    assert set(range(1, 65)) <= set(nodes.tolist())
+    assert nodes[-1] == 14_541
+    assert len(nodes) < 400
+    assert (np.diff(_design.nodes(100, 14_541, 4)) <= np.diff(nodes).max()).all()
+    assert _design.jumps(hits(300), 14_541).tolist() == [300, 301]
+    assert _design.nodes(1, 1).tolist() == [1]
+
+
+def test_designs_share_what_is_nearly_alike():
+    drawn_, full = np.array([5, 5, 5, 9, 5, 5]), np.array([100, 105, 200, 100, 6, 4])
+    low = np.arange(6)
+    made = _design.designs(drawn_, full, low, low)
+    assert [(d.drawn, d.sizes.tolist(), d.targets.tolist()) for d in made] == [
+        (5, [100, 105], [0, 1]),
+        (5, [200], [2]),
+        (5, [4, 6], [4, 5]),
+        (9, [100], [3]),
+    ]
+    assert [d.exhaustive for d in made] == [False, False, True, False]
+
+
+def test_ties_are_spread():
+    one = design(4, [10], low=[0, 1, 4], high=[0, 3, 4])
+    table = np.array([[1.0, 2.0, 4.0, 9.0, 16.0]])
+    assert one.look_up(table).tolist() == [1.0, 5.0, 16.0]
+    assert one.counted(np.array([1.0, 3.0, 2.0])).tolist() == [1.0, 1.0, 1.0, 1.0, 2.0]
+    two = design(1, [5, 6], low=[0, 1], high=[1, 1], size_of=[0, 1])
+    assert two.look_up(np.array([[1.0, 3.0], [0.0, 7.0]])).tolist() == [2.0, 7.0]
+
+
+# Corrections --------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 3), st.integers(3, 12), st.integers(0, 30))
+def test_powers_of_the_rank_have_an_estimate_without_bias(power, k, more):
+    size = k + 1 + more
+    metric = er.MR if power == 1 else parse(f"mean({power})")
+    table = _corrections.unbiased(metric, design(k, [size]))
+    ranks = np.arange(1, size + 1)
+    assert _design.law(k, size, ranks) @ table[0] == pytest.approx(ranks.astype(float) ** power)
+
+
+def test_what_has_no_estimate_without_bias():
+    small = design(2, [9])
+    for name in ("mrr", "hits@3", "gmr", "mean(0.5)", "mean(3)", "ndcg"):
+        assert _corrections.unbiased(parse(name), small) is None
+    # and none could: 1/R is outside the span of the k + 1 likelihoods, R^2 within it
+    p = _design.law(2, 9, np.arange(1, 10))
+    for term, inside in ((reciprocal, False), (lambda r: r**2, True)):
+        x = term(np.arange(1.0, 10.0))
+        left = x - p @ np.linalg.lstsq(p, x, rcond=None)[0]
+        assert (np.abs(left).max() < 1e-9) == inside
+
+
+def test_bias_against_variance_is_the_least_of_its_sum():
+    k, size, gamma = 6, 40, 0.1
+    ranks = np.arange(1, size + 1)
+    p, x = _design.law(k, size, ranks), 1 / ranks
+    bias = np.sqrt(1 / size) * p
+    # a row per rank and count: sqrt(gamma / N P(x | R)) (T(x) - E_R T)
+    each = np.sqrt(gamma / size * p)[:, :, None] * (np.eye(k + 1)[None] - p[:, None, :])
+    rows = np.concatenate([bias, each.reshape(-1, k + 1)])
+    want = np.linalg.lstsq(rows, np.append(np.sqrt(1 / size) * x, np.zeros(size * (k + 1))), rcond=None)
+    found = _corrections.bias_variance(reciprocal, design(k, [size]), ranks, gamma)
+    assert found[0] == pytest.approx(want[0])
+
+
+def test_constrained_least_squares():
+    k, size = 6, 40
+    ranks = np.arange(1, size + 1)
+    found = _corrections.constrained(reciprocal, design(k, [size]), ranks)[0]
+    assert (found >= 1 / size).all()
+    assert (found <= 1).all()
+    p, x = _design.law(k, size, ranks), 1 / ranks
+
+    def loss(t):
+        return float(((p @ t - x) ** 2).sum())
+
+    rng = np.random.default_rng(0)
+    for _ in range(200):  # nowhere near is there a better one within the range
+        other = np.clip(found + rng.normal(0, 0.02, k + 1), 1 / size, 1)
+        assert loss(other) >= loss(found) - 1e-9
+    every = _corrections.constrained(reciprocal, design(size - 1, [size]), ranks)[0]
+    assert every == pytest.approx(x, abs=1e-6)
+
+
+def test_the_fit_gets_likelier_and_finds_what_can_be_told():
+    rng = np.random.default_rng(1)
+    rank = rng.integers(1, 30, 500)
+    x = rng.hypergeometric(rank - 1, 60 - rank, 20)
+    one, ranks = design(20, [60], low=x), np.arange(1, 61)
+    counts = one.counted(np.ones(500))
+    likely = [
+        float(counts @ np.log(_corrections.Fit.of([one], np.ones(500), ranks, n).counts(one) + 1e-300))
+        for n in (0, 1, 10, 100)
+    ]
+    assert likely == sorted(likely)
+    # all candidates drawn: the fit is the distribution of the ranks themselves
+    every = design(59, [60], low=rank - 1)
+    fit = _corrections.Fit.of([every], np.ones(500), ranks, 5)
+    assert fit.mass == pytest.approx(np.bincount(rank - 1, minlength=60) / 500)
+    assert _corrections.posterior(reciprocal, every, fit)[0, :5] == pytest.approx(1 / ranks[:5])
+
+
+# Bounds -------------------------------------------------------------------------------------------
+
+TERMS = {"mrr": reciprocal, "hits@1": hits(1), "hits@10": hits(10), "hits@90": hits(90), "gmr": np.log}
+
+
+@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize(("k", "sizes"), [(5, [40]), (20, [300, 311, 330]), (100, [5000])])
+def test_envelopes_hold_at_every_rank_and_size(name, k, sizes):
+    one, term = design(k, sizes), TERMS[name]
+    q = _corrections.Fit.of([one], np.zeros(1), _design.nodes(k, sizes[-1])).counts(one)
+    lower, upper = _bounds.envelope(term, one, q, 1000.0)
+    for size in sizes:
+        ranks = np.arange(1, size + 1)
+        p, x = _design.law(k, size, ranks), term(ranks.astype(float))
+        slack = 1e-4 * (x.max() - x.min()) + 1e-9  # between the ranks and sizes looked at
+        assert (p @ upper[0] >= x - slack).all()
+        assert (p @ lower[0] <= x + slack).all()
+
+
+@pytest.mark.parametrize("name", ["mrr", "hits@10"])
+def test_envelopes_are_the_best_there_are(name, monkeypatch):
+    """Without a price on steps, duality: as far as distributions with the same counts may differ."""
+    monkeypatch.setattr(_bounds, "SAFE", 0.0)
+    monkeypatch.setattr(_bounds, "STEEP", 1e4)
+    k, size = 5, 40
+    ranks = np.arange(1, size + 1)
+    mass = 1.0 / ranks**1.5
+    p, x, one = _design.law(k, size, ranks), TERMS[name](ranks.astype(float)), design(k, [size])
+    q = mass / mass.sum() @ p
+    lower, upper = _bounds.envelope(TERMS[name], one, q, 1e12)
+    for sign, table in ((1, lower), (-1, upper)):
+        found = linprog(sign * x, A_eq=p.T, b_eq=q, method="highs")
+        assert q @ table[0] == pytest.approx(sign * found.fun, abs=1e-5)
+
+
+def test_bins_are_fine_where_counts_are_small():
+    bins = design(1000, [9000]).bins
+    assert bins[:25].tolist() == list(range(25))
+    assert len(bins) < 80
+    assert design(3, [9]).bins.tolist() == [0, 1, 2, 3]
+
+
+# Variance -----------------------------------------------------------------------------------------
+
+
+def all_samples(scores, targets, k):
+    """Every sample of k of the other candidates, and what it shows for each target: better, equal."""
+    for chosen in combinations(range(len(scores)), k):
+        picked = np.array([scores[i] for i in chosen])
+        yield [(int((picked > t).sum()), int((picked == t).sum())) for t in targets]
+
+
+@pytest.mark.parametrize("targets", [[2.5], [2.5, 0.5, 4.5], [3.0, 3.0, 1.5]])
+def test_the_variance_of_mean_ranks_is_unbiased(targets):
+    """Enumerated: targets of one query share a draw; two of them tie with candidates."""
+    scores, k = [1.0, 2.0, 3.0, 3.0, 4.0, 5.0, 0.0], 3
+    weight = np.arange(1.0, len(targets) + 1)
+    estimates, errors = [], []
+    for counts in all_samples(scores, targets, k):
+        better, equal = np.array(counts).T
+        one = design(k, [8], low=better, high=better + equal)
+        values = one.look_up(_corrections.unbiased(er.MR, one))
+        estimates.append((weight * values).sum() / weight.sum())
+        errors.append(_variance.of_mean_rank([one], weight, np.zeros(len(targets), int))[0])
+    full = [1 + sum(s > t for s in scores) + sum(s == t for s in scores) / 2 for t in targets]
+    assert np.mean(estimates) == pytest.approx((weight * full).sum() / weight.sum())
+    assert np.mean(np.square(errors)) == pytest.approx(np.var(estimates))
+
+
+def test_targets_of_one_draw_vary_at_most_as_one():
+    rng = np.random.default_rng(0)
+    weight, draw = rng.random(6) + 0.1, np.array([0, 0, 1, 1, 1, 2])
+    noise = rng.normal(0, 1, (50_000, 3))[:, draw] * (sd := rng.random(6) + 0.5)
+    worst = (noise * weight).sum(axis=1).std() / weight.sum()
+    assert _variance.over_draws(weight, sd**2, draw) >= 0.99 * worst
+    alone = np.sqrt((weight**2 * sd**2).sum()) / weight.sum()
+    assert _variance.over_draws(weight, sd**2, np.arange(6)) == pytest.approx(alone)
+
+
+def test_what_was_not_seen_may_be_there():
+    """Of a model that never was beaten: the rule of three, and not a width of zero."""
+    assert _variance.unseen(np.ones(100), np.arange(100), 0.95) == pytest.approx(np.log(40) / 100)
+    assert _variance.unseen(np.ones(100), np.arange(100) // 2, 0.95) == pytest.approx(np.log(40) / 50)
+    for vary in ("candidates", "targets"):
+        made = er.estimate(
+            er.Ranks(np.zeros(200, int), 0, 31), "mr", "mrr", "hits@1", full=101, vary=vary
+        )
+        assert made["mr"].value == made["mr"].low == 1
+        assert made["mr"].high > 1 + 3.6 * 100 / 30 / 200
+        assert max(made["mrr"].low, made["hits@1"].low) < 0.99
+        assert made["mrr"].high == made["hits@1"].high == 1
+    every = er.estimate(er.Ranks(np.zeros(200, int), 0, 101), "hits@1", full=101, vary="targets")
+    assert every["hits@1"].low == pytest.approx(1 - np.log(40) / 200)
+
+
+@pytest.mark.parametrize("ranks", [[1] * 97 + [8] * 3, [1] * 95 + [3] * 5])
+def test_few_better_candidates_are_told_from_none(ranks):
+    full, rng = er.Ranks.of(ranks, 100), np.random.default_rng(0)
+    truth, held = full.evaluate("mr", "mrr").flat(), {"mr": 0, "mrr": 0}
+    for i in range(60):
+        made = er.estimate(drawn(full, 20, rng), "mr", *(["mrr"] if i < 10 else []))
+        for name in made.evaluation:
+            held[str(name)] += made[name].low <= truth[str(name)] <= made[name].high
+    assert held["mr"] >= 54
+    assert held["mrr"] >= 9
+
+
+@pytest.mark.parametrize(("share", "name"), [(1, "mr"), (4, "mr"), (1, "mean(2)")])
+def test_the_few_that_are_beaten_tell_little_of_the_variance(share, name):
+    """One target in ten has rank 8, the others 1: misses were 8 to 40 % with Student's t of all."""
+    rank, rng, held = np.tile([1] * 9 + [8], 4), np.random.default_rng(0), 0
+    truth = er.Ranks.of(rank, 40).evaluate(name)[name]
+    draw = np.arange(len(rank)) // share
+    for _ in range(100):
+        each = np.array([rng.choice(39, 5, replace=False) + 1 for _ in range(draw[-1] + 1)])
+        better = (each[draw] < rank[:, None]).sum(axis=1)
+        made = er.estimate(er.Ranks(better, 0, 6, keys={"draw": draw}), name, full=40)[name]
+        held += made.low <= truth <= made.high
+    assert held >= 93
+
+
+def test_units_that_share_a_draw_vary_together():
+    """Of many targets of one query their own spread would say next to nothing of the draw."""
+    rng, held = np.random.default_rng(0), 0
+    rank = rng.integers(40, 50, 60)
+    draw = np.arange(60) // 30
+    for _ in range(60):
+        each = np.array([rng.choice(99, 5, replace=False) + 1 for _ in range(2)])
+        better = (each[draw] < rank[:, None]).sum(axis=1)
+        ranks = er.Ranks(better, 0, 6, keys={"draw": draw})
+        made = er.estimate(ranks, "mr", full=100, vary="targets")["mr"]
+        held += made.low <= rank.mean() <= made.high
+    assert held >= 55
+    alone = er.Ranks(ranks.better, 0, 6)  # each its own: what `intervals` would say of these estimates
+    error = er.estimate(alone, "mr", full=100, vary="targets")["mr"].standard_error
+    assert error == pytest.approx(np.std(1 + better * 99 / 5, ddof=1) / np.sqrt(60))
+
+
+def test_what_the_counts_rule_out_is_not_within():
+    """A target beaten by x of k drawn has a rank from 1 + x to N - k + x."""
+    made = er.estimate(er.Ranks([1, 3], [0, 1], 6), "mr", "hits@1", "mrr", full=20)
+    assert made["mr"].low >= (2 + 4.5) / 2
+    assert made["mr"].high <= (16 + 18.5) / 2
+    assert made["hits@1"][1:4] == (0, 0, 0)
+    assert made["mrr"].high <= (1 / 2 + (1 / 4 + 1 / 5) / 2) / 2 + 1e-12
+    assert made["mrr"].low >= (1 / 16 + (1 / 18 + 1 / 19) / 2) / 2 - 1e-12
+
+
+def test_a_step_of_the_mean_rank_is_one_better_candidate():
+    designs = [design(5, [101], low=np.zeros(4, int))]
+    apart, together = np.arange(4), np.array([0, 0, 1, 1])
+    assert _variance.step_of_mean_rank(designs, np.ones(4), apart) == pytest.approx(100 / 5 / 4)
+    assert _variance.step_of_mean_rank(designs, np.ones(4), together) == pytest.approx(100 / 5 / 2)
+    assert _variance.step_of_mean_rank([design(5, [6])], np.ones(1), np.zeros(1, int)) == 0.0
+
+
+def test_one_candidate_alone_shows_no_spread():
+    assert _variance.of_mean_rank([design(1, [9])], np.ones(1), np.zeros(1, int)) is None
+    assert _variance.of_mean_rank([design(1, [2])], np.ones(1), np.zeros(1, int)) == (0.0, 0.0)
+    made = er.estimate(er.Ranks([0, 1, 0, 1], 0, 2), "mr", full=9)["mr"]
+    assert (made.value, made.kind) == (5.0, "interval")
+    assert made.low < 5 < made.high
+
+
+# Estimates ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(RANKS.glob("[nkw]*[xe].parquet")), ids=lambda path: path.stem)
+def test_bounds_hold_the_full_ranking_of_trained_models(path):
+    full = er.Ranks.load(path)
+    names = ("mrr", "hits@10", "index(mrr)")
+    k = {"nations": 5, "kinships": 20}.get(path.stem.split("-")[0], 100)
+    made, truth = er.estimate(drawn(full, k, np.random.default_rng(7)), *names), full.evaluate(*names)
+    for name in names:
+        assert made[name].kind == "bounds"
+        assert made[name].low <= truth[name] <= made[name].high
+    assert made["mrr"].sampled > truth["mrr"]  # what is reported where nobody corrects
+
+
+@pytest.mark.parametrize("vary", ["candidates", "targets"])
+def test_intervals_of_mean_ranks_keep_their_level(vary):
+    full = er.Ranks.load(RANKS / "kinships-rotate.parquet")
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(120):
+        of = full if vary == "candidates" else full[rng.integers(0, len(full), len(full))]
+        made = er.estimate(drawn(of, 20, rng), "mr", vary=vary, by="target")["mr"]
+        held += made.low <= full.evaluate("mr")["mr"] <= made.high
+    assert 107 <= held <= 120
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6))
+def test_bounds_hold_for_any_distribution(seed):
+    """At 99.9 %, so that the test does not fail by chance; ranks at few places are the worst case."""
+    rng = np.random.default_rng(seed)
+    rank = rng.choice(rng.integers(1, 80, rng.integers(1, 4)), 200)
+    full = er.Ranks.of(rank, 80)
+    made = er.estimate(drawn(full, 12, rng), "mrr", "hits@3", "gmr", "mr", level=0.999)
+    truth = full.evaluate("mrr", "hits@3", "gmr", "mr")
+    for name in truth:
+        assert made[name].low - 1e-9 <= truth[name] <= made[name].high + 1e-9
+
+
+def test_all_candidates_drawn_leave_nothing_to_estimate():
+    graph = er.load("kinships")
+    model = er.models.load(MODEL)
+    names = ("mrr", "hits@10", "mr", "gmr", "mean(2)", "z(mrr)")
+    made = er.estimate(er.rank(model, graph.task("test", candidates=200), progress=False), *names)
+    truth = er.rank(model, graph.task("test"), progress=False).evaluate(*names)
+    for name in names:
+        found = made[name]
+        assert found.kind == "interval"
+        assert [found.sampled, found.value, found.low, found.high] == pytest.approx([truth[name]] * 4)
+        assert found.standard_error == pytest.approx(0, abs=1e-9)
+
+
+def test_the_engine_samples_as_the_law_says():
+    """Queries share a draw; the interval of the mean rank knows."""
+    graph, model = er.load("kinships"), er.models.load(MODEL)
+    truth = er.rank(model, graph.task("test"), progress=False).evaluate("mr", "mrr")
+    held, values = 0, []
+    for seed in range(20):
+        ranks = er.rank(model, graph.task("test", candidates=20, seed=seed), progress=False)
+        found = er.estimate(ranks, "mr")["mr"]
+        held += found.low <= truth["mr"] <= found.high
+        values.append(found.value)
+    assert held >= 16
+    assert np.std(values, ddof=1) == pytest.approx(found.standard_error, rel=0.45)
+    assert np.mean(values) == pytest.approx(truth["mr"], abs=4 * found.standard_error / np.sqrt(20))
+
+
+def test_sampled_tasks_know_the_full_size_and_what_is_shared():
+    graph = er.load("nations")
+    full, task = graph.task("test"), graph.task("test", candidates=5, seed=3)
+    assert task.keys[FULL].tolist() == full.candidates.tolist()
+    ranks = er.Ranks(np.zeros(len(task), int), 0, task.candidates, keys=task.keys)
+    assert (np.unique(task.keys[DRAW]).size, len(ranks.by("side"))) == (
+        sum(len(part.queries) for part in full.parts),
+        2,
+    )
+    together = ranks.units("query")
+    pairs = set(zip(together.tolist(), task.keys[DRAW].tolist(), strict=True))
+    assert len(pairs) == together.max() + 1  # one draw per query, one query per draw
+
+
+def test_targets_that_compete_are_no_plain_sample():
+    raw = sample(Task.of([[0], [0], [1]], targets=[3, 4, 1], size=50), 5)
+    assert FULL not in raw.keys
+    assert raw.protocol["candidates"] == "5 sampled per query, seed 0, and its other targets"
+    alone = sample(Task.of([[0], [1]], targets=[3, 1], size=50), 5)
+    assert alone.keys[FULL].tolist() == [50, 50]
+
+
+def test_adjusted_metrics_are_lines_of_the_full_sizes():
+    full = er.Ranks.load(RANKS / "nations-rotate.parquet")
+    made = er.estimate(drawn(full, 5, np.random.default_rng(0)), "mr", "index(mr)", "mrr", "z(mrr)")
+    for plain, adjusted in (("mr", "index(mr)"), ("mrr", "z(mrr)")):
+        line = parse(adjusted).map(er.null(plain, full.candidates))
+        ends = sorted(line(made[plain][at]) for at in (2, 3))
+        assert list(made[adjusted][2:4]) == pytest.approx(ends)
+        assert made[adjusted].value == pytest.approx(line(made[plain].value))
+
+
+def test_means_other_than_plain_ones():
+    """A geometric mean is made of the mean logarithm; an inverse mean rank of the mean rank."""
+    full = er.Ranks.load(RANKS / "nations-rotate.parquet")
+    ranks = drawn(full, 8, np.random.default_rng(0))
+    logarithm = er.define("log_rank", lambda r: np.log(r))
+    made = er.estimate(ranks, "gmr", "igmr", "mr", "imr", logarithm)
+    assert made["gmr"].low == pytest.approx(exp(made[logarithm].low))
+    assert made["igmr"].high == pytest.approx(1 / made["gmr"].low)
+    assert (made["imr"].low, made["imr"].kind) == (pytest.approx(1 / made["mr"].high), "interval")
+
+
+def test_weights_and_averages_weigh():
+    full = er.Ranks.load(RANKS / "nations-rotate.parquet")
+    ranks = drawn(full, 5, np.random.default_rng(0))
+    found = er.estimate(ranks, "mr", average="relation")["mr"].value
+    each = 1 + ranks.better * (full.candidates - 1) / (ranks.candidates - 1)
+    weight = ranks.weights("relation")
+    assert found == pytest.approx((weight * each).sum() / weight.sum())
+    first = (np.arange(len(ranks)) < 50) * 2.0
+    part = er.Ranks(ranks.better, 0, ranks.candidates, weight=first, keys=ranks.keys)
+    assert er.estimate(part, "mr")["mr"] == er.estimate(ranks[:50], "mr")["mr"]
+
+
+def test_ties():
+    ranks = er.Ranks([0, 1, 2], [2, 0, 1], 11)
+    for rule, value in (("optimistic", 11.0), ("pessimistic", 21.0), ("expected", 16.0)):
+        assert er.estimate(ranks, "mr", full=101, ties=rule)["mr"].value == value
+    with raises("the mean rank of a tie cannot be estimated", "realistic"):
+        er.estimate(ranks, "mr", full=101, ties="realistic")
+
+
+def test_samples_are_pooled():
+    full = er.Ranks.load(RANKS / "kinships-rotate.parquet")
+    rng = np.random.default_rng(0)
+    one, two = drawn(full, 10, rng), drawn(full, 10, rng)
+    apart = [er.estimate(r, "mr", "mrr")["mr"] for r in (one, two)]
+    both = er.estimate([one, two], "mr", "mrr")
+    assert both["mr"].value == pytest.approx((apart[0].value + apart[1].value) / 2)
+    half = np.hypot(apart[0].standard_error, apart[1].standard_error) / 2
+    assert both["mr"].standard_error == pytest.approx(half)
+    assert "10 of 73 to 103 other candidates drawn, 2 times" in str(both)
+    targets = [er.estimate(r, "mr", vary="targets")["mr"].standard_error for r in (one, [one, one])]
+    assert targets[0] == pytest.approx(targets[1])  # the same again is no news of other targets
+    alone = [
+        er.estimate(r, "mr", vary="targets", by="target")["mr"].standard_error for r in (one, [one, one])
+    ]
+    assert alone[0] == pytest.approx(alone[1])
+    # chance ranks every target once, however often it is sampled
+    line = parse("z(mr)").map(er.null("mr", full.candidates))
+    made = er.estimate([one, two], "z(mr)")
+    assert made["z(mr)"].value == pytest.approx(line(both["mr"].value))
+    each = [r.evaluate("z(mr)")["z(mr)"] for r in (one, two)]
+    assert made["z(mr)"].sampled == pytest.approx(np.mean(each))
+    assert f"{len(full):,} targets" in str(made)
+
+
+@pytest.mark.parametrize("estimator", ["em", "bv", "cls"])
+def test_estimators_come_nearer_than_the_sampled_metric(estimator):
+    full = er.Ranks.load(RANKS / "wn18rr-transe.parquet")
+    ranks = drawn(full, 200, np.random.default_rng(0))
+    made, truth = er.estimate(ranks, "mrr", estimator=estimator)["mrr"], full.evaluate("mrr")["mrr"]
+    assert abs(made.value - truth) < abs(made.sampled - truth) / 2
+
+
+def test_a_guess_outside_its_bounds_is_told():
+    ranks = er.Ranks(np.zeros(500, int), 0, 51)
+    made = er.estimate(ranks, "mrr", full=100, estimator="bv", gamma=1.0)
+    assert "mrr: the estimate is outside its bounds, so what it supposes is not so" in made.text()
+
+
+def test_results_are_shown_in_every_form():
+    made = er.estimate(er.Ranks([0, 1, 0, 4, 9, 0], 0, 11), "mrr", "mr", full=101)
+    text = str(made)
+    assert "10 of 100 other candidates drawn" in text
+    assert "; low to high holds the full ranking of these targets" in text
+    assert "interval: at 95 %; the estimate has no bias" in text
+    assert "bounds: at 95 % or more, however ranks are distributed;" in text
+    assert "the estimate within is a guess: it supposes a smooth distribution of ranks" in text
+    content = json.loads(made.json())
+    assert [row["kind"] for row in content["rows"]] == ["bounds", "interval"]
+    assert (content["full"], content["drawn"], content["samples"]) == ([101, 101], [10, 10], 1)
+    assert content["protocol"]["varied"] == "candidates"
+    assert content["rows"][0]["standard_error"] is None
+    assert made.csv().splitlines()[0] == "metric,sampled,value,low,high,kind,standard_error"
+    assert "\\toprule" in made.latex()
+    wide = er.estimate(er.Ranks([0, 1, 0, 4], 0, 11), "mr", full=101, vary="targets")
+    assert "low to high holds the full ranking of other targets like these" in str(wide)
+    assert list(er.estimate(er.Ranks([0, 1], 0, 11), full=101).evaluation) == [
+        parse(name) for name in er.sampled._estimate.DEFAULT
+    ]
+
+
+def test_bad_input():
+    ranks = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "a", "candidates": "10 sampled"})
+    with raises("do not say how many candidates there are in all", "full=14541"):
+        er.estimate(ranks)
+    with raises("full is below the candidates that were ranked", "got 5 in row 0"):
+        er.estimate(ranks, full=5)
+    with raises("columns differ in length"):
+        er.estimate(ranks, full=[50, 60])
+    with raises("a target was ranked against nobody: candidates", "got 1 in row 0"):
+        er.estimate(er.Ranks([0], 0, 1), full=5)
+    with raises("no ranks to estimate from"):
+        er.estimate([])
+    with raises("unknown estimator", "'mle'", "em, bv, cls"):
+        er.estimate(ranks, full=50, estimator="mle")
+    with raises("unknown vary", "'models'", "candidates, targets"):
+        er.estimate(ranks, full=50, vary="models")
+    with raises("gamma lies above 0", "got 0"):
+        er.estimate(ranks, full=50, gamma=0)
+    with raises("a level lies between 0 and 1"):
+        er.estimate(ranks, full=50, level=95)
+    with raises("median is not made of a term per target"):
+        er.estimate(ranks, "median", full=50)
+    with raises("infinite for some ranks"):
+        er.estimate(ranks, "mean(-1, hits@3)", full=50)
+    with raises("one target alone has no spread", "candidates"):
+        er.estimate(ranks[:1], "mr", full=50, vary="targets")
+    with raises("must rank the same targets in one order", "3 and 2 targets"):
+        er.estimate([ranks, ranks[:2]], full=50)
+    with raises("must rank the same targets in one order"):
+        er.estimate([er.Ranks([0, 1, 2], 0, 11, weight=[1, 2, 3]), er.Ranks([0, 1, 2], 0, 11)], full=50)
+    seeded = er.Ranks([0, 1], 0, 11, protocol={"candidates": "10 sampled per query, seed 3"})
+    with raises("samples to be pooled need seeds of their own", "got seed 3, 3", "--seed"):
+        er.estimate([seeded, seeded], full=50)
+    with raises("these ranks are not sampled: there is nothing to estimate", "evenrank metrics"):
+        er.estimate(er.Ranks([0, 1], 0, 11, protocol={"candidates": "all"}))
+    beside = sample(Task.of([[0], [0]], targets=[3, 4], size=50), 5)
+    with raises("no plain sample of the candidates", "and its other targets", "filter"):
+        er.estimate(er.Ranks([0, 1], 0, 7, protocol=beside.protocol), full=50)
+    split = er.Ranks([0, 1], 0, 11, keys={"side": ["head", "tail"]})
+    with raises("samples to be pooled are split by different keys", "got no key and side"):
+        er.estimate([split, split.by("side")], full=50)
+    with raises("full must be a column of whole numbers"):
+        er.estimate(er.Ranks([0, 1], 0, 11, keys={FULL: ["many", "50"]}))
+    other = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "b"})
+    with raises("samples to be pooled differ in model", "a and b"):
+        er.estimate([ranks, other], full=50)
+
+
+def test_groups_are_estimated_each_by_itself():
+    full, rng = er.Ranks.load(RANKS / "kinships-rotate.parquet"), np.random.default_rng(0)
+    several = [drawn(full, 10, rng) for _ in range(2)]
+    several = [one[::14] for one in several]
+    sizes, _ = (one.keys.pop(FULL) for one in several)
+    made = er.estimate([one.by("side") for one in several], "mrr", "mr", "z(mr)", full=sizes)
+    assert made.evaluation.labels == (("head",), ("tail",))
+    for label, row in zip(("head", "tail"), made.cells, strict=True):
+        mine = several[0].keys["side"] == label
+        alone = er.estimate([one[mine] for one in several], "mrr", "mr", "z(mr)", full=sizes[mine])
+        assert str(row) == str(alone.cells[0])  # to the last digit, and NaN where there is NaN
+    assert [row["side"] for row in made.rows()] == ["head"] * 3 + ["tail"] * 3
+    assert [found.kind for found in made["mr"]] == ["interval", "interval"]
+    assert made.csv().startswith("side,metric,sampled,value,low,high,kind,standard_error\nhead,mrr,")
+    assert made.text().startswith("side  metric   sampled")
+    assert f"{len(sizes):,} targets" in made.text()
+
+
+def test_a_split_into_one_group_is_no_split():
+    ranks = er.Ranks([0, 1, 0, 4, 9, 0], 0, 11, keys={"side": "tail"})
+    made, alone = (er.estimate(one, "mrr", "mr", full=101) for one in (ranks.by("side"), ranks))
+    assert str(made.cells) == str(alone.cells)
+    assert made["mr"] == [alone["mr"]]
+
+
+def test_what_cannot_be_told_of_a_group_is_a_note():
+    keys = {"relation": ["a", "a", "a", "b", "c"], "size": [9] * 4 + [50]}
+    ranks = er.Ranks([0, 1, 2, 1, 3], 0, 6, weight=[1, 1, 1, 1, 0], keys=keys)
+    groups = ranks.by("relation")
+    made = er.estimate(groups, "mr", "index(hits@10)", full=keys["size"], vary="targets")
+    assert [found.kind for found in made["mr"]] == ["interval", "unknown"]
+    assert np.isnan(made["mr"][1][1:4]).all()
+    assert "– one target alone has no spread (in 1 of 2 groups)" in made.notes
+    assert "1 group of weight zero left out: c" in made.text().splitlines()
+    assert json.loads(made.json())["rows"][2]["value"] is None
+    made = er.estimate(groups, "mr", "index(hits@10)", full=keys["size"])
+    assert [found.kind for found in made["index(hits@10)"]] == ["unknown"] * 2
+    assert any(note.endswith("the best value there is (in 2 of 2 groups)") for note in made.notes)
+    with raises("median is not made of a term per target"):
+        er.estimate(groups, "median", full=50)
+    named = er.Ranks([0, 1], 0, 11, keys={"metric": ["a", "b"]}).by("metric")
+    with raises("two columns would have the same name", "'metric'"):
+        er.estimate(named, "mr", full=50).rows()
+
+
+def test_what_is_undefined_among_few_may_be_defined_among_all():
+    made = er.estimate(er.Ranks([0, 1, 0, 1], 0, 3), "index(hits@10)", full=50)
+    assert np.isnan(made["index(hits@10)"].sampled)
+    assert made["index(hits@10)"].high > 0
+    assert "undefined: chance always gets 1, the best value there is, among the sampled" in str(made)
+
+
+def test_sampled_values_are_called_so(tmp_path):
+    graph, model = er.load("kinships"), er.models.load(MODEL)
+    paths = [tmp_path / f"{seed}.parquet" for seed in range(2)]
+    for seed, path in enumerate(paths):
+        er.rank(model, graph.task("test", candidates=9, seed=seed), progress=False).save(path)
+    note = (
+        "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
+    )
+    ranks = er.Ranks.load(paths[0])
+    for made in (ranks.evaluate(), ranks.by("side").evaluate(), er.intervals(ranks, "mrr")):
+        assert note in str(made)
+    assert note in json.loads(ranks.evaluate("mrr").json())["notes"]
+    assert note in run("metrics", *paths)  # other seeds, too
+    assert note not in str(er.estimate(ranks, "mr"))
+    assert note not in str(er.rank(model, graph.task("test"), progress=False).evaluate())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "tsv"])
+def test_files_can_be_estimated_from(kind, tmp_path):
+    graph, model = er.load("kinships"), er.models.load(MODEL)
+    ranks = er.rank(model, graph.task("test", candidates=9), progress=False)
+    ranks.save(tmp_path / f"ranks.{kind}")
+    again = er.Ranks.load(tmp_path / f"ranks.{kind}")
+    assert str(er.estimate(again, "mr", "z(mr)")) == str(er.estimate(ranks, "mr", "z(mr)"))
+
+
+def test_in_the_shell(tmp_path):
+    rng, full = np.random.default_rng(0), er.Ranks.load(RANKS / "nations-rotate.parquet")
+    paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    for path in paths:
+        drawn(full, 5, rng).save(path)
+    text = run("estimate", *paths, "-m", "mrr", "-m", "mr", "--vary", "targets")
+    assert text == f"{er.estimate([*map(er.Ranks.load, paths)], 'mrr', 'mr', vary='targets')}\n"
+    split = er.estimate([er.Ranks.load(path).by("relation", "side") for path in paths], "mr")
+    assert run("estimate", *paths, "-m", "mr", "--by", "relation,side") == f"{split}\n"
+    er.Ranks([0, 1], 0, 5).save(tmp_path / "plain.csv")
+    assert "say it: full=14541 (--full 14541)" in run("estimate", tmp_path / "plain.csv", code=2)

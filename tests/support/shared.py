@@ -1,0 +1,119 @@
+"""The shared folder of published numbers and benchmark graphs, where a checkout has one.
+
+It is named by the environment variable EVENRANK_SHARED, or lies beside the repository. Nothing of it
+is part of the repository, so a test that needs it skips, and says so, where it is absent.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+FOLDER = Path(os.environ.get("EVENRANK_SHARED") or Path(__file__).resolve().parents[3] / "shared")
+needed = pytest.mark.skipif(
+    not FOLDER.is_dir(),
+    reason="the shared folder is absent (name it in EVENRANK_SHARED, or put it beside the repository)",
+)
+
+
+def path(name: str) -> Path:
+    """Give a file of the shared folder, or skip the test that asks for it."""
+    found = FOLDER / name
+    if not found.exists():
+        pytest.skip(f"the shared folder has no {name} (is EVENRANK_SHARED set right?)")
+    return found
+
+
+@cache
+def table(name: str) -> pl.DataFrame:
+    """Read a tab-separated file."""
+    return pl.read_csv(path(name), separator="\t")
+
+
+@cache
+def content(name: str) -> Any:
+    """Read a gzipped JSON file."""
+    with gzip.open(path(name)) as file:
+        return json.load(file)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A benchmark as link prediction sees it: triples of numbers, and what the test split asks."""
+
+    entities: list[str]
+    relations: list[str]
+    train: Ints
+    valid: Ints
+    test: Ints
+
+    def candidates(self, side: str) -> Ints:
+        """Count the candidates of each test triple: every entity but the other known answers."""
+        given, answer = {"head": (2, 0), "tail": (0, 2)}[side]
+        entities = len(self.entities)
+
+        def query(triples: Ints) -> Ints:
+            return triples[:, 1] * entities + triples[:, given]
+
+        known = np.concatenate([self.train, self.valid, self.test])
+        # distinct: a triple may stand in the files twice and is still one known answer
+        distinct = np.unique(query(known) * entities + known[:, answer])
+        queries, answers = np.unique(distinct // entities, return_counts=True)
+        return entities - answers[np.searchsorted(queries, query(self.test))] + 1
+
+    def known(self, side: str) -> NDArray[np.bool_]:
+        """Mark every known answer of each test query (dense, for small graphs)."""
+        cube = np.zeros((len(self.entities), len(self.relations), len(self.entities)), dtype=bool)
+        for h, r, t in np.concatenate([self.train, self.valid, self.test]):
+            cube[h, r, t] = True
+        h, r, t = self.test.T
+        return cube[:, r, t].T if side == "head" else cube[h, r, :]
+
+
+@cache
+def graph(name: str) -> Graph:
+    """Read a data set; entities and relations are those of the training split, in sorted order.
+
+    Validation and test triples with an entity or relation that training never shows are dropped, as
+    PyKEEN does: a transductive model has nothing to score them with.
+    """
+    splits = {split: _triples(path(f"datasets/{name}/{split}.txt.gz")) for split in _SPLITS}
+    train = splits["train"]
+    entities = pl.concat([train["h"], train["t"]]).unique().sort()
+    relations = train["r"].unique().sort()
+    numbered = {}
+    for split, frame in splits.items():
+        columns = [
+            frame[name].replace_strict(
+                labels, np.arange(len(labels)), default=None, return_dtype=pl.Int64
+            )
+            for name, labels in (("h", entities), ("r", relations), ("t", entities))
+        ]
+        numbered[split] = pl.DataFrame(columns).drop_nulls().to_numpy()
+    return Graph(entities.to_list(), relations.to_list(), **numbered)
+
+
+_SPLITS = ("train", "valid", "test")
+
+
+def _triples(file: Path) -> pl.DataFrame:
+    return pl.read_csv(
+        gzip.decompress(file.read_bytes()),
+        separator="\t",
+        has_header=False,
+        new_columns=["h", "r", "t"],
+        schema_overrides=[pl.String] * 3,
+        quote_char=None,
+    )

@@ -498,21 +498,6 @@ def test_processes_wait_for_each_other(server, cache):
     assert [server.count(f"/good/{name}") for name in TEXT] == [1, 1, 1]
 
 
-def test_processes_that_cannot_wait_do_not_disturb_each_other(server, cache, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
-    toy = entry(f"{server.url}/good/{{file}}")
-    server.drops["/good/train.txt"] = [HALF, 0, 0, 0]
-    with raises("cannot download"):
-        _fetch.fetch(toy)
-    assert [file.name.split(".")[2] for file in cache.glob(".*.part")] == [str(os.getpid())]
-    other = cache / ".0123456789abcdef.1.part"
-    other.write_bytes(b"of another process")
-    server.drops.clear()
-    _fetch.fetch(toy)
-    assert contents(cache) == TEXT
-    assert list(cache.glob(".*.part")) == [other]
-
-
 def test_a_killed_process_leaves_nothing_half_done(server, cache):
     server.pause = 30
     toy = entry(f"{server.url}/good/{{file}}")

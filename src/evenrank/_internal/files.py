@@ -1,11 +1,11 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and folders that one process writes to at a time."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from evenrank.errors import InputError
@@ -31,6 +31,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         if temporary.exists():
             temporary.unlink()
+
+
+def locked(folder: Path, *, wait: bool = True) -> AbstractContextManager[object]:
+    """Hold the lock of a folder, `.lock`, until the `with` statement ends or the process dies.
+
+    Without `wait`, a lock that another process holds is a TimeoutError.
+    """
+    from filelock import FileLock
+
+    return FileLock(folder / ".lock", timeout=-1 if wait else 0).acquire()
 
 
 def _said_by_system(error: Exception) -> str | None:

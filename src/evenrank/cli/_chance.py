@@ -1,10 +1,8 @@
-"""Without ranks: `evenrank null`, `adjust`, `baseline`, `explore`."""
+"""Without ranks: `evenrank chance`, `adjust`, `baseline`, `explore`."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Sequence
 from math import exp, isfinite
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +17,7 @@ from evenrank.cli._shell import (
     AsJson,
     AsLatex,
     AsMarkdown,
+    DataOption,
     FilterOption,
     Metrics,
     SideOption,
@@ -32,29 +31,46 @@ from evenrank.cli._shell import (
     show,
 )
 from evenrank.errors import InputError
+from evenrank.graphs import atlas
 from evenrank.metrics.chance import Method as Law
+from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.chance import read_sizes
-from evenrank.metrics.grammar import null
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, baseline, published
 from evenrank.ranks.files import numbers, read_table
-from evenrank.report import explorer
+from evenrank.report import explore
 
 
-@app.command("null")
-def null_command(
+@app.command("chance")
+def chance_command(
     metric: Annotated[str, typer.Argument(help="A metric such as mrr, hits@10, 1/gmr, mean(2).")],
-    sizes: SizesOption,
+    data: DataOption = None,
+    sizes: SizesOption = None,
+    split: SplitOption = "test",
+    side: SideOption = "both",
+    filter_: FilterOption = "all",
+    unseen: UnseenOption = "keep",
     value: Annotated[
-        float | None, typer.Option(help="Also say how likely chance does at least this well.")
+        float | None,
+        typer.Option(help="Also give the probability that a random ranking does at least this well."),
     ] = None,
-    method: Annotated[Law, typer.Option(help="How the law is computed.")] = "exact",
+    method: Annotated[Law, typer.Option(help="How the distribution is computed.")] = "exact",
     samples: Annotated[int, typer.Option(help="Number of samples, with --method sample.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed, with --method sample.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show the exact law of a metric under chance."""
-    law = null(metric, _read_sizes(sizes), method=method, samples=samples, seed=seed)
+    """Show the null distribution of a metric: its mean and standard deviation under random ranking."""
+    if (data is None) == (sizes is None):
+        raise InputError(
+            "a chance level needs a data set, or numbers of candidates",
+            got="both" if data else "neither",
+            do="--data wn18rr, or --sizes 14541x40932",
+        )
+    if sizes is not None:
+        candidates = _read_sizes(sizes)
+    else:
+        candidates = atlas.atlas(str(data), split, side, filter=KNOWN[filter_], unseen=unseen)
+    law = null_distribution(metric, candidates, method=method, samples=samples, seed=seed)
     mean, std = law.mean(), law.std()
     content: dict[str, object] = {
         "metric": str(law.metric),
@@ -89,12 +105,8 @@ def adjust_command(
             "model, data, metric, value; or hoyt2022, the source paper's results."
         ),
     ],
-    data: Annotated[
-        str | None, typer.Option(help="The data set: evenrank atlas list names them.")
-    ] = None,
-    sizes: Annotated[
-        str | None, typer.Option(help="Candidate counts instead, as `evenrank null` takes them.")
-    ] = None,
+    data: DataOption = None,
+    sizes: SizesOption = None,
     split: SplitOption = "test",
     side: SideOption = "both",
     filter_: FilterOption = "all",
@@ -178,7 +190,7 @@ def baseline_command(
 
 
 @app.command("explore")
-def explore(
+def explore_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the page here (.html).")] = Path(
         "explorer.html"
     ),
@@ -187,15 +199,7 @@ def explore(
     as_json: AsJson = False,
 ) -> None:
     """Write one page to type published values into and read them against chance, offline."""
-    from rich.console import Console
-    from rich.progress import track
-
-    def bar(laws: Sequence[object]) -> Iterator[object]:
-        hidden = quiet or not sys.stderr.isatty()
-        console = Console(stderr=True)
-        yield from track(laws, "chance laws", console=console, transient=True, disable=hidden)
-
-    path = explorer(out, *(metric or ()), progress=bar)
+    path = explore(out, *(metric or ()), progress=not quiet)
     size = path.stat().st_size
     if as_json:
         echo_json({"file": str(path), "bytes": size})

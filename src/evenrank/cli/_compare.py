@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evenrank._internal.progress import Progress
 from evenrank.cli._shell import (
     AsCsv,
     AsJson,
@@ -22,7 +23,6 @@ from evenrank.cli._shell import (
     Seed,
     Unit,
     app,
-    busy,
     chosen_form,
     file_names,
     once,
@@ -173,7 +173,7 @@ def report_command(
     for path in paths:  # what cannot be written should show before the work, not after it
         check_ending(path)
     graphs = [load(name) for name in data or ()]
-    with busy("reading ranks"):
+    with Progress("reading ranks"):
         report = Report(
             *ranks,
             metrics=metric or (),
@@ -186,10 +186,10 @@ def report_command(
     if form != "text":
         typer.echo(getattr(report, form)())
     for path in paths:
-        with busy(f"working out and writing {path}"):
+        with Progress(f"working out and writing {path}"):
             report.save(path, keep=keep)
         typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form != "text")
     if figures is not None:
-        with busy(f"drawing into {figures}"):
+        with Progress(f"drawing into {figures}"):
             written = report.save_figures(figures)
         typer.echo(f"{figures}: {len(written)} charts", err=form != "text")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from evenrank._internal.progress import Progress
 from evenrank.cli._shell import (
     AsCsv,
     AsJson,
@@ -20,13 +21,12 @@ from evenrank.cli._shell import (
     OwnTies,
     Unit,
     app,
-    busy,
     chosen_form,
     show,
 )
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.ranks import Ranks
-from evenrank.stats.sampled import Estimator, Vary, estimate
+from evenrank.stats.sampled import Estimator, Vary, estimate_full
 
 
 @app.command("estimate")
@@ -63,8 +63,8 @@ def estimate_command(
     form = chosen_form(as_json, as_csv, as_markdown, as_latex)
     wanted = [parse(name) for name in metric or ()]
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
-    with busy("finding bounds"):
-        made = estimate(
+    with Progress("finding bounds"):
+        made = estimate_full(
             [one.by(*by.split(",")) for one in loaded] if by else loaded,
             *wanted,
             full=full,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -160,14 +158,6 @@ def once(paths: Sequence[Path], what: str) -> None:
     """Refuse a file that stands in the command twice."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError(f"one {what} twice", got=" ".join(map(str, paths)), do="give each file once")
-
-
-def busy(doing: str) -> AbstractContextManager[object]:
-    """Say on a terminal what takes a while, as long as it does."""
-    from rich.console import Console
-    from rich.text import Text
-
-    return Console(stderr=True).status(Text(doing)) if sys.stderr.isatty() else nullcontext()
 
 
 def check_writable(path: Path) -> None:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from evenrank._internal.arrays import Ints
-from evenrank._internal.files import replacing
+from evenrank._internal.files import locked, replacing
 from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.graphs.graph import Graph, Unseen
@@ -262,8 +262,6 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
     """Add data sets to the user's own atlas, in place of earlier ones of the same name."""
     import polars as pl
 
-    from evenrank.graphs.download import alone
-
     names, path = [name for rows in tables for name in _names(rows)], own_file()
     for name in names:
         if _find(name, _shipped()):
@@ -271,7 +269,7 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
             raise InputError(what, got=repr(name), do="choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path.parent):  # between reading and writing, nobody else may add
+        with locked(path.parent):  # between reading and writing, nobody else may add
             kept = _own()
             for name in names:
                 kept = kept.filter(pl.col("data") != (_find(name, kept) or name))

@@ -11,25 +11,24 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from evenrank._internal.files import locked
+from evenrank._internal.progress import Progress
 from evenrank.errors import InputError
 from evenrank.graphs.registry import Entry
 
 if TYPE_CHECKING:
     from logging import LogRecord
-
-Report: TypeAlias = Callable[[str, int, int], None]  # a file, its bytes so far, its bytes in all
 
 TRIES = 4  # of one mirror, as long as each brings more bytes
 SECONDS = 30  # without an answer, or without a further byte
@@ -66,10 +65,10 @@ def fetch(entry: Entry, *, progress: bool = True) -> Path:
         )
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with alone(place) as mark, _quiet(place), _bar(progress) as report:
+        with locked(place), _quiet(place):
             for file in entry.files:
-                _fetch(entry, file, mark, report)
-            for part in place.glob(f".*{mark}.part"):  # kept till here: an archive serves several files
+                _fetch(entry, file, progress)
+            for part in place.glob(".*.part"):  # kept till here: an archive serves several files
                 part.unlink()
     except OSError as error:
         raise InputError(
@@ -80,7 +79,7 @@ def fetch(entry: Entry, *, progress: bool = True) -> Path:
     return place
 
 
-def _fetch(entry: Entry, file: str, mark: str, report: Report) -> None:
+def _fetch(entry: Entry, file: str, progress: bool) -> None:
     """Ask the mirrors for a file, one after the other."""
     import pooch
     import requests
@@ -88,7 +87,7 @@ def _fetch(entry: Entry, file: str, mark: str, report: Report) -> None:
     place, digest = folder(entry), entry.files[file]
     wrong, failed = "", []
     for url in entry.urls(file):
-        download = _Download(file, digest, place, mark, report)
+        download = _Download(file, digest, place, progress)
         try:
             pooch.retrieve(url, f"sha256:{digest}", file, place, downloader=download)
             return
@@ -119,12 +118,11 @@ class _Download:
     file: str
     digest: str
     place: Path
-    mark: str
-    report: Report
+    progress: bool
 
     def __call__(self, url: str, output: str, pooch: object) -> None:
         location, _, member = url.partition("#")
-        part = self.place / f".{sha256(location.encode()).hexdigest()[:16]}{self.mark}.part"
+        part = self.place / f".{sha256(location.encode()).hexdigest()[:16]}.part"
         resumed = part.exists()
         self._complete(location, part)
         try:
@@ -165,14 +163,15 @@ class _Download:
                 return
             answer.raise_for_status()
             further = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-            have = have if further else 0
             length = answer.headers.get("Content-Length", "")
-            total = have + (int(length) if length.isdigit() else 0)  # for the bar alone
-            with part.open("ab" if further else "wb", buffering=0) as target:
+            total = int(length) if length.isdigit() else None
+            with (
+                part.open("ab" if further else "wb", buffering=0) as target,
+                Progress(self.file, total, unit="bytes", show=self.progress) as bar,
+            ):
                 for block in answer.iter_content(BLOCK):
                     target.write(block)
-                    have += len(block)
-                    self.report(self.file, have, total)
+                    bar.advance(len(block))
 
 
 @contextmanager
@@ -204,19 +203,6 @@ def _digest(file: Path) -> str:
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[str]:
-    """Wait for other processes that write to the same folder; give a mark for the names of parts."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: no waiting; each process keeps parts of its own
-        yield f".{os.getpid()}"
-        return
-    with (place / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield ""
-
-
-@contextmanager
 def _quiet(place: Path) -> Iterator[None]:
     """Keep pooch from announcing these files on stderr; a bar or an error is enough."""
     import pooch
@@ -230,28 +216,6 @@ def _quiet(place: Path) -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(others)
-
-
-@contextmanager
-def _bar(show: bool) -> Iterator[Report]:
-    """Show how far each file is, on a terminal."""
-    if not (show and sys.stderr.isatty()):
-        yield lambda *_: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    amounts = progress.BarColumn(), progress.DownloadColumn(), progress.TransferSpeedColumn()
-    columns = progress.TextColumn("{task.description}"), *amounts
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, progress.TaskID] = {}
-
-        def report(file: str, have: int, total: int) -> None:
-            if file not in tasks:
-                tasks[file] = bar.add_task(file)
-            bar.update(tasks[file], completed=have, total=total)
-
-        yield report
 
 
 def _ways(entry: Entry) -> str:

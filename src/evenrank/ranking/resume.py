@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.columns import COUNTS
-from evenrank._internal.files import replacing
+from evenrank._internal.files import locked, replacing
 from evenrank.errors import InputError
 from evenrank.ranks.files import METADATA
 from evenrank.ranks.ranks import Ranks, Work
@@ -179,13 +179,11 @@ def resumed(
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which is made if need be; the system lets it go when a process dies."""
-    from filelock import FileLock, Timeout
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_own(folder)
-        lock = FileLock(folder / ".lock", timeout=0).acquire()
-    except Timeout:
+        lock = locked(folder, wait=False)
+    except TimeoutError:
         raise InputError(
             "another run is writing into this folder",
             got=str(folder),

@@ -3,15 +3,15 @@
 Every expectation, deviation and limit on the page is worked out here, by the same exact laws as
 everywhere in evenrank, and put into the page as JSON: floats in their shortest exact form, so that the
 page's arithmetic starts from the same bits. The page itself draws straight lines through them (ratio,
-index, z) and writes numbers as `evenrank._internal.table.figure` does. Data sets, splits, sides and protocols
-with the same candidate counts share one entry.
+index, z) and writes numbers as `evenrank._internal.table.figure` does. Data sets, splits, sides and
+protocols with the same candidate counts share one entry.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -19,11 +19,11 @@ from typing import Any, get_args
 
 import evenrank
 from evenrank._internal.files import replacing
-from evenrank.errors import InputError, NoLawError
+from evenrank._internal.progress import Progress
+from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
 from evenrank.graphs.atlas import Filter, Side, facts, names
-from evenrank.metrics.chance import Null
-from evenrank.metrics.grammar import null
+from evenrank.metrics.chance import NullDistribution, chance
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published import Board, Footing, Given, adjustable, published
 
@@ -35,15 +35,14 @@ TASKS = (1, 100, 10_000)
 SIZES = sorted({*range(1, 11), *HITS, *(round(10 ** (step / 12)) for step in range(12, 73))})
 PLACE = "{{atlas}}"
 
-Progress = Callable[[Sequence[Any]], Iterator[Any]]
 
-
-def explorer(path: str | os.PathLike[str], *metrics: str, progress: Progress = iter) -> Path:
+def explore(path: str | os.PathLike[str], *metrics: str, progress: bool = True) -> Path:
     """Write a page to choose a data set and a metric, type a published value, and see what it is worth.
 
     The page holds all data sets of the atlas, the user's own included, and needs no network. `metrics`
     replaces the usual ones; any that has an exact law will do. The median and quantiles are not among
-    the usual ones because their laws take longer than all others together: ask for them.
+    the usual ones because their laws take longer than all others together: ask for them. `progress`
+    shows a bar if stderr is a terminal.
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
@@ -58,7 +57,7 @@ def explorer(path: str | os.PathLike[str], *metrics: str, progress: Progress = i
     return path
 
 
-def gather(metrics: Sequence[str], progress: Progress = iter) -> dict[str, Any]:
+def gather(metrics: Sequence[str], progress: bool) -> dict[str, Any]:
     """Work out all that the page shows: laws of every data set, the sweep, and the paper's results."""
     plain = [Given(adjustable(name), 0.0) for name in metrics]
     wanted = list(dict.fromkeys(given.metric for given in plain))
@@ -75,10 +74,15 @@ def gather(metrics: Sequence[str], progress: Progress = iter) -> dict[str, Any]:
                 footings.append(footing)
             rows[key(board)] = laws[same]
         data.append({"name": name, **_about(name), "laws": rows})
+    found = []
+    with Progress("chance levels", len(footings), show=progress) as bar:
+        for footing in footings:
+            found.append(_law(footing, wanted))
+            bar.advance()
     return {
         "metrics": [_describe(metric) for metric in wanted],
         "data": data,
-        "laws": [_law(footing, wanted) for footing in progress(footings)],
+        "laws": found,
         "published": _results(wanted),
         "sweep": sweep(wanted),
     }
@@ -129,7 +133,7 @@ def _law(footing: Footing, metrics: Sequence[Metric | Statistic]) -> dict[str, A
         low, high = footing.range(metric)
         try:
             mean, std = moments(footing.law(metric))
-        except NoLawError as error:
+        except NullDistributionError as error:
             chance.append(str(error))
         else:
             chance.append((mean, std, low if metric.increasing else high))
@@ -142,7 +146,7 @@ def _law(footing: Footing, metrics: Sequence[Metric | Statistic]) -> dict[str, A
     }
 
 
-def moments(law: Null) -> tuple[float, float]:
+def moments(law: NullDistribution) -> tuple[float, float]:
     """Give expectation and standard deviation."""
     return float(law.mean()), float(law.std())
 
@@ -168,8 +172,8 @@ def sweep(metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
 
     def curve(metric: Metric | Statistic, n: int) -> list[tuple[float, float] | None]:
         try:
-            return [moments(null(metric, {size: n})) for size in SIZES]
-        except NoLawError:
+            return [moments(chance(metric, {size: n})) for size in SIZES]
+        except NullDistributionError:
             return [None] * len(SIZES)
 
     curves = [[curve(metric, n) for metric in metrics] for n in TASKS]

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from evenrank._internal.optional import need
+from evenrank._internal.progress import Progress
 from evenrank.errors import EvenrankError
 from evenrank.ranking import begun
 from evenrank.ranking import rank as rank_here
 from evenrank.ranking.cluster._client import PATIENCE, check
 from evenrank.ranking.cluster._parcel import Parcel
-from evenrank.ranking.engine._native import kernels
-from evenrank.ranking.engine.run import Runner
 from evenrank.ranking.resume import Run
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
@@ -43,7 +42,7 @@ def rank(
     """
     check(client)
     with begun(model, task, into) as run:
-        with Runner(0, 1, kernels(), total=run.scores, show=progress) as bar:
+        with Progress("ranking", run.scores, unit="scores", show=progress) as bar:
             ranking = _Ranking(client, Parcel(model), {"device": device, "memory": memory})
             for i, ranks in ranking.over(run):
                 run.keep(i, ranks)

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any
 
 from evenrank._internal.optional import need
+from evenrank._internal.progress import Progress
 from evenrank.errors import EvenrankError
 from evenrank.ranking.cluster._client import check
 from evenrank.ranks.streams import (
     Files,
     Question,
     Tallies,
-    advancing,
     count,
     cut,
     find,
@@ -54,11 +54,11 @@ def tally(
     total = _tree(client, merged, of_files)
     done = need("distributed").as_completed(futures)
     del futures, waiting, of_files  # so that a worker forgets a tally once it is added to others
-    with advancing(len(parts), progress) as advance:
+    with Progress("counting", len(parts), unit="ranks", show=progress) as bar:
         for future in done:
             if future.status != "finished":
                 break  # the total says why
-            advance(rows[future.key])
+            bar.advance(1, rows[future.key])
     return _result(total).checked()
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from evenrank._internal.progress import Progress
 from evenrank.errors import InputError
 from evenrank.ranking.engine._native import Kernels
 
@@ -43,15 +44,14 @@ class Runner:
         self.memory, self.threads, self.kernels = memory, threads, kernels
         self.batch = BATCH
         self._pool = ThreadPoolExecutor(threads) if threads > 1 and not on_device else None
-        self._bar = _Bar(total) if show and sys.stderr.isatty() else None
+        self._bar = Progress("ranking", total, unit="scores", show=show)
 
     def __enter__(self) -> Self:
         """Start."""
         if self._pool:
             # our threads share the cores out; BLAS's own, on top, would get in each other's way
             _blas.hold()
-        if self._bar:
-            self._bar.start()
+        self._bar.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,8 +59,7 @@ class Runner:
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             _blas.release()
-        if self._bar:
-            self._bar.stop()
+        self._bar.__exit__()
 
     def run(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Apply a function to items in threads and collect the results, in any order.
@@ -84,8 +83,7 @@ class Runner:
 
     def advance(self, scores: int) -> None:
         """Report scores as done."""
-        if self._bar:
-            self._bar.advance(scores)
+        self._bar.advance(scores)
 
     def halve(self, error: Exception) -> None:
         """Go on with half the working space; give up where that is next to nothing."""
@@ -185,40 +183,3 @@ def _free() -> int:
     lines = system.read_text(encoding="ascii").splitlines() if system.exists() else []
     free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     return free[0] if free else 2 * 10**9
-
-
-class _Bar:
-    """A progress bar on stderr: scores done, rate, time left."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("ranking"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("ranking", total=total, rate="")
-
-    def start(self) -> None:
-        self._progress.start()
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-    def advance(self, scores: int) -> None:
-        self._progress.advance(self._task, scores)
-        speed = self._progress.tasks[0].speed
-        if speed:
-            self._progress.update(self._task, rate=f"{speed / 1e6:,.0f} M scores/s")

@@ -11,14 +11,13 @@ depends on how the files are cut, or on who counts which part in what order.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 
+from evenrank._internal.progress import Progress
 from evenrank.ranks.streams._count import count
 from evenrank.ranks.streams._files import Files, Part, cut, find, is_remote, is_several
 from evenrank.ranks.streams._tallies import Question, Tallies, added, merged, of_one_file, side_by_side
@@ -28,7 +27,6 @@ __all__ = [
     "Part",
     "Question",
     "Tallies",
-    "advancing",
     "count",
     "cut",
     "find",
@@ -65,13 +63,13 @@ def stream(
     """
     question = Question.of(by, average, candidates, skip_damaged)
     pieces = [cut(file) for file in find(files)]
-    with advancing(sum(map(len, pieces)), progress) as advance:
+    with Progress("counting", sum(map(len, pieces)), unit="ranks", show=progress) as bar:
 
         def counted() -> Iterator[Tallies]:
             for one in _ahead(
                 partial(count, question=question), chain(*pieces), 1 if question.by else 2
             ):
-                advance(one.count)
+                bar.advance(1, one.count)
                 yield one
 
         each = counted()
@@ -92,32 +90,3 @@ def _ahead(function: Callable[[Part], Tallies], parts: Iterable[Part], many: int
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
-
-
-@contextmanager
-def advancing(parts: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how many parts are counted, ranks per second and the time left."""
-    if not (show and sys.stderr.isatty()):
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    shown = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
-    bar = Progress(TextColumn("counting"), *shown, console=Console(stderr=True), transient=True)
-    with bar:
-        task, done = bar.add_task("counting", total=parts, done=""), 0
-
-        def advance(ranks: int) -> None:
-            nonlocal done
-            done += ranks
-            rate = done / max(bar.tasks[0].elapsed or 0, 1e-9)
-            bar.update(task, advance=1, done=f"{done:,} ranks, {rate / 1e6:,.0f} M/s")
-
-        yield advance

@@ -30,6 +30,7 @@ import numpy as np
 
 import evenrank as er
 from evenrank.graphs import atlas
+from evenrank.metrics.chance import read_sizes
 from null import best
 from rank import folder, load, verdict
 
@@ -79,7 +80,7 @@ def theirs(pykeen: Any, graph: er.Graph) -> tuple[float, bool]:
 
     seconds, frames = best(count, times=3)
     same = all(
-        er.law.read_sizes(frame[f"{side}_candidates"].to_numpy() + 1) == er.atlas(graph, split, side)
+        read_sizes(frame[f"{side}_candidates"].to_numpy() + 1) == er.atlas(graph, split, side)
         for split, frame in frames.items()
         for side in ("head", "tail")
     )

@@ -69,7 +69,7 @@ def main() -> None:
         print(f"read and counted in {seconds:.1f} s: {answers / seconds / 1e6:.2f} million a second")
         print(f"floor (split, number, read): {least:.1f} s; ratio {seconds / least:.1f}")
         print(f"memory: {before / 1e3:,.0f} MB before, {after / 1e3:,.0f} MB at most")
-        print(ranks.protocol["scores"])
+        print(ranks.protocol.scores)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def best(work: Callable[[], Any], times: int = 5) -> tuple[float, Any]:
 
 def ours(metric: str, sizes: Sizes) -> tuple[float, Moments]:
     def work() -> Moments:
-        law = er.null(metric, sizes)
+        law = er.chance(metric, sizes)
         return float(law.mean()), float(law.var())
 
     return best(work)
@@ -127,13 +127,13 @@ def theirs(metric: Any, sizes: Sizes, samples: int) -> Theirs:
 
 def listing_error(metric: str) -> float:
     """Give our relative error against the list of all outcomes of a few small tasks."""
-    exact, listed = er.null(metric, FEW), er.null(metric, FEW, method="enumerate")
+    exact, listed = er.chance(metric, FEW), er.chance(metric, FEW, method="enumerate")
     return max(abs(exact.mean() / listed.mean() - 1), abs(exact.var() / listed.var() - 1))
 
 
 def standard_errors(metric: str, moments: Moments, sizes: Sizes, samples: int) -> Moments:
     """Give our distance from a sample's mean and variance, in its standard errors."""
-    law = er.null(metric, sizes, method="sample", samples=samples, seed=1)
+    law = er.chance(metric, sizes, method="sample", samples=samples, seed=1)
     pairs = zip(moments, (law.mean(), law.var()), strict=True)
     first, second = ((exact - drawn) / (drawn.error or np.inf) for exact, drawn in pairs)
     return first, second

@@ -65,13 +65,13 @@ def triples(full: er.Ranks, rng: np.random.Generator) -> er.Ranks:
 
 def covered(full: er.Ranks, k: int, vary: str, times: int, metrics: tuple[str, ...]) -> Iterator[str]:
     """Give share and mean width for each metric."""
-    truth = full.evaluate(*metrics).flat()
+    truth = full.evaluate(*metrics).to_dict()
     rng = np.random.default_rng(k)
     held, width = dict.fromkeys(metrics, 0), dict.fromkeys(metrics, 0.0)
     for _ in range(times):
         of = full if vary == "candidates" else triples(full, rng)
         by = None if vary == "candidates" else "triple"
-        made = er.estimate(drawn(of, k, rng), *metrics, vary=vary, by=by)
+        made = er.estimate_full(drawn(of, k, rng), *metrics, vary=vary, by=by)
         for metric in metrics:
             found = made[metric]
             held[metric] += found.low <= truth[metric] <= found.high
@@ -106,12 +106,12 @@ def shared_draws(times: int) -> None:
     for name, k in (("kinships-complex", 20), ("umls-rotate", 30)):
         graph = er.load(name.split("-")[0])
         model = er.models.load(files("evenrank") / "models/bundled" / f"{name}.safetensors")
-        truth = er.rank(model, graph.task("test"), progress=False).evaluate(*METRICS).flat()
+        truth = er.rank(model, graph.task("test"), progress=False).evaluate(*METRICS).to_dict()
         found: dict[str, list[er.sampled.Estimated]] = {metric: [] for metric in METRICS}
         for seed in range(times):
             ranks = er.rank(model, graph.task("test", candidates=k, seed=seed), progress=False)
             wanted = METRICS[: None if seed % 10 == 0 else 1]
-            made = er.estimate(ranks, *wanted)
+            made = er.estimate_full(ranks, *wanted)
             for metric in wanted:
                 found[metric].append(made[metric])
         cells = []
@@ -128,13 +128,13 @@ def guesses() -> None:
     print(f"{'ranks':18} {'k':>4}  {laid_out(titles, 13)}  seconds (em)")
     for name in ("fb15k237-complex", "fb15k237-transe", "wn18rr-complex", "wn18rr-transe"):
         full = er.Ranks.load(RANKS / f"{name}.parquet")
-        truth = full.evaluate(*METRICS[1:]).flat()
+        truth = full.evaluate(*METRICS[1:]).to_dict()
         for k in (100, 500):
             ranks = drawn(full, k, np.random.default_rng(k))
             start = time.perf_counter()
-            made = {"em": er.estimate(ranks, *METRICS[1:])}
+            made = {"em": er.estimate_full(ranks, *METRICS[1:])}
             seconds = time.perf_counter() - start
-            made |= {e: er.estimate(ranks, *METRICS[1:], estimator=e) for e in ("bv", "cls")}
+            made |= {e: er.estimate_full(ranks, *METRICS[1:], estimator=e) for e in ("bv", "cls")}
             columns = [
                 [truth[m] for m in METRICS[1:]],
                 [made["em"][m].sampled for m in METRICS[1:]],

@@ -67,7 +67,7 @@ WORK: dict[str, Callable[[str], Any]] = {
         .collect(engine="streaming")
         .rows()
     ),
-    "default table": lambda files: er.stream(files).evaluate().json(),
+    "default table": lambda files: er.stream(files).evaluate().to_json(),
     "split by relation": lambda files: list(er.stream(files, by="relation")),
 }
 
@@ -106,7 +106,7 @@ def by_workers(files: str, ranks: int, kills: int) -> None:
     import dask
     import distributed
 
-    wanted = er.stream(files).evaluate().json()
+    wanted = er.stream(files).evaluate().to_json()
     print(f"\n{ranks:,} ranks by workers of a Dask cluster here ({os.cpu_count()} cores)")
     with dask.config.set({"distributed.scheduler.allowed-failures": 1000}):
         for workers in (1, 2, 4):
@@ -122,7 +122,7 @@ def by_workers(files: str, ranks: int, kills: int) -> None:
             ):
                 client.run(er.stream, first_of(files))  # imports, and first calls
                 start = time.perf_counter()
-                same = er.cluster.tally(files, client).evaluate().json() == wanted
+                same = er.cluster.tally(files, client).evaluate().to_json() == wanted
                 print(
                     f"{workers} workers  {time.perf_counter() - start:8.2f} s  same bits {verdict(same)}"
                 )
@@ -146,7 +146,7 @@ def _killed(cluster: Any, client: Any, files: str, wanted: str, kills: int) -> N
     killer.start()
     same, runs, start = True, 0, time.perf_counter()
     while killer.is_alive():
-        same &= er.cluster.tally(files, client).evaluate().json() == wanted
+        same &= er.cluster.tally(files, client).evaluate().to_json() == wanted
         runs += 1
     seconds = time.perf_counter() - start
     print(

@@ -15,8 +15,8 @@ def main(path: str) -> None:
     result = ranks.evaluate()
     with mlflow.start_run(tags={"protocol": result.fingerprint}):
         mlflow.log_params(result.protocol)
-        mlflow.log_metrics(result.flat(plain=True))  # plain, because MLflow refuses hits@10
-        mlflow.log_metrics(ranks.by("side").evaluate("mrr", "index(mrr)").flat(plain=True))
+        mlflow.log_metrics(result.to_dict(plain=True))  # plain, because MLflow refuses hits@10
+        mlflow.log_metrics(ranks.by("side").evaluate("mrr", "index(mrr)").to_dict(plain=True))
         mlflow.log_artifact(path)
 
 

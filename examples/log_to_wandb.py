@@ -16,7 +16,7 @@ def main(path: str) -> None:
     with wandb.init(project="evenrank", config=dict(result.protocol)) as run:
         by_side = ranks.by("side").evaluate("mrr", "index(mrr)")
         relations = wandb.Table(dataframe=ranks.by("relation").evaluate().to_pandas())
-        run.log({**result.flat(plain=True), **by_side.flat(plain=True), "relations": relations})
+        run.log({**result.to_dict(plain=True), **by_side.to_dict(plain=True), "relations": relations})
         run.log_artifact(path, type="ranks")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import evenrank as er
 from evenrank._internal.table import Table, figure
+from evenrank.metrics.chance import NullDistribution
 
 Row = dict[str, str]
 
@@ -43,10 +44,10 @@ SINGLE, DOUBLE = 2.0**-22, 1e-9
 
 
 @cache
-def law(metric: er.Metric, data: str, missing: int) -> er.Null:
+def law(metric: er.Metric, data: str, missing: int) -> NullDistribution:
     """Give the chance law of a metric with that many candidates too few in every set."""
     sizes = er.atlas(data, unseen="drop")
-    return er.null(metric, sizes["candidates"] - missing, counts=sizes.counts)
+    return er.chance(metric, sizes["candidates"] - missing, counts=sizes.counts)
 
 
 def exact(row: Row) -> er.Evaluation:
@@ -140,7 +141,7 @@ def main(path: Path) -> None:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     ours = [exact(row) for row in rows]
-    print(verdicts(rows, ours).markdown(), side_by_side(rows, ours).markdown(), sep="\n\n")
+    print(verdicts(rows, ours).to_markdown(), side_by_side(rows, ours).to_markdown(), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main(epochs: int = 60) -> None:
     # the model in a file, which is read without unpickling it
     with TemporaryDirectory() as folder:
         result.save_to_directory(folder)
-        again = er.rank(er.integrations.load(Path(folder), graph), graph.task("test"))
+        again = er.rank(er.models.load(Path(folder), graph), graph.task("test"))
     assert (again.better == ranks.better).all()
 
 

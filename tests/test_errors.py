@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import evenrank as er
+from evenrank.metrics.adjusted import Adjusted, Affine
 from evenrank.metrics.metric import hit
 
 BAD_RANKS = [
@@ -26,13 +27,13 @@ BAD_RANKS = [
         "columns differ in length; got 2 rows, but 3 in candidates",
     ),
     (
-        dict(rank=[1, 2], candidates=5, weight=[1]),
+        dict(rank=[1, 2], candidates=5, weights=[1]),
         "columns differ in length; got 2 rows, but 1 in weight",
     ),
-    (dict(rank=[1], candidates=5, weight=[-1]), "weights must be finite and not negative; got -1.0"),
-    (dict(rank=[1], candidates=5, weight=[np.nan]), "weights must be finite"),
-    (dict(rank=[1, 1], candidates=5, weight=[0, 0]), "at least one weight must be positive"),
-    (dict(rank=[1], candidates=5, weight=["a"]), "weights must be numbers"),
+    (dict(rank=[1], candidates=5, weights=[-1]), "weights must be finite and not negative; got -1.0"),
+    (dict(rank=[1], candidates=5, weights=[np.nan]), "weights must be finite"),
+    (dict(rank=[1, 1], candidates=5, weights=[0, 0]), "at least one weight must be positive"),
+    (dict(rank=[1], candidates=5, weights=["a"]), "weights must be numbers"),
     (dict(rank=[1], candidates=[0]), "candidates must be at least 1; got 0"),
     (dict(rank=[1], candidates=[2.5]), "candidates must be whole; got 2.5"),
     (dict(rank=[1], candidates=[10**10]), "candidates must be at most 1,000,000,000"),
@@ -43,14 +44,14 @@ BAD_RANKS = [
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_RANKS, ids=[m for _, m in BAD_RANKS])
 def test_bad_ranks(arguments, message):
-    with pytest.raises(er.InputError) as caught:
+    with pytest.raises(er.errors.InputError) as caught:
         er.Ranks.of(**arguments)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def raises(message):
-    return pytest.raises(er.EvenrankError, match=message)
+    return pytest.raises(er.errors.EvenrankError, match=message)
 
 
 def test_bad_counts_and_pairs():
@@ -81,7 +82,7 @@ def test_bad_keys_and_protocols(tmp_path):
         keys = {"head": ["a"], "relation": ["r"], "tail": ["b"], "side": ["subject"]}
         er.Ranks.of([1], candidates=5, keys=keys).evaluate("mrr", average="query")
     with raises("different columns cannot be put together"):
-        er.Ranks.of([1], candidates=5) + er.Ranks.of([1], candidates=5, weight=[1])
+        er.Ranks.of([1], candidates=5) + er.Ranks.of([1], candidates=5, weights=[1])
     path = tmp_path / "odd.csv"
     path.write_text('# evenrank "text"\nrank,candidates\n1,5\n')
     with raises("must be a JSON object; got str"):
@@ -151,7 +152,7 @@ def test_bad_metrics():
         with raises("k >= 1"):
             hit(k)
     with raises("unknown adjustment"):
-        er.Adjusted("best", er.MRR)
+        Adjusted("best", er.MRR)
     with pytest.raises(TypeError):
         2 / er.MR
     with pytest.raises(TypeError):
@@ -169,54 +170,54 @@ def test_bad_null():
         ({5: -1}, "counts must be at least 0"),
     ]:
         with raises(message):
-            er.null("mrr", sizes)
+            er.chance("mrr", sizes)
     with raises("columns differ in length"):
-        er.null("mrr", [5, 6], counts=[1, 2, 3])
+        er.chance("mrr", [5, 6], counts=[1, 2, 3])
     with raises("columns differ in length"):
-        er.null("mrr", [5, 6], weights=[1])
+        er.chance("mrr", [5, 6], weights=[1])
     with raises("at least one weight must be positive"):
-        er.null("mrr", [5, 6], weights=[0, 0])
+        er.chance("mrr", [5, 6], weights=[0, 0])
     with raises("has its own counts and weights"):
-        er.null("mrr", er.Tally.of([0], [0], [5]), weights=[1])
+        er.chance("mrr", er.Tally.of([0], [0], [5]), weights=[1])
     with raises("has its own counts"):
-        er.null("mrr", {5: 2}, counts=[1])
+        er.chance("mrr", {5: 2}, counts=[1])
     with raises("candidate counts must be at most"):
-        er.null("mrr", [1e30])
+        er.chance("mrr", [1e30])
     with raises("impossible number of tasks"):
-        er.null("mrr", {10: 2**53, 11: 2**53})
+        er.chance("mrr", {10: 2**53, 11: 2**53})
     with raises("weights must be numbers"):
-        er.null("mrr", [5], weights=["a"])
+        er.chance("mrr", [5], weights=["a"])
     with raises("unknown method; got 'guess'; allowed: exact, enumerate, sample"):
-        er.null("mrr", [5], method="guess")
+        er.chance("mrr", [5], method="guess")
     with raises("plain metric is needed here; got z.mrr.; use mrr"):
-        er.null("z(mrr)", [5])
+        er.chance("z(mrr)", [5])
     with raises("no tasks"):
-        er.null("mrr", er.Tally())
+        er.chance("mrr", er.Tally())
     with raises("no chance level"):
-        er.null("count", [5])
+        er.chance("count", [5])
     with raises("no exact law"):
-        er.null("std", {100: 50}).mean()
+        er.chance("std", {100: 50}).mean()
     with raises("weighted median has no exact law"):
-        er.null("median", np.arange(50, 90), weights=np.arange(1, 41)).mean()
+        er.chance("median", np.arange(50, 90), weights=np.arange(1, 41)).mean()
     with raises("neither large nor small|no better or worse"):
-        er.null("mad", [5, 6]).sf(1.0)
+        er.chance("mad", [5, 6]).sf(1.0)
     with raises("a tail needs a number"):
-        er.null("mrr", [5, 6]).sf(float("nan"))
+        er.chance("mrr", [5, 6]).sf(float("nan"))
     with raises("too many outcomes to enumerate"):
-        er.null("mrr", {100: 50}, method="enumerate").mean()
+        er.chance("mrr", {100: 50}, method="enumerate").mean()
     with raises("too many ranks to draw"):
-        er.null("mrr", {100: 10**9}, method="sample").mean()
+        er.chance("mrr", {100: 10**9}, method="sample").mean()
     with raises("at least 2 samples"):
-        er.null("mrr", [5], method="sample", samples=1).mean()
+        er.chance("mrr", [5], method="sample", samples=1).mean()
     with raises("quantile between two ranks with so many sizes around them"):
-        er.null("median", np.arange(5000, 11000, 100)).mean()
+        er.chance("median", np.arange(5000, 11000, 100)).mean()
 
 
 def test_bad_lines():
     with raises("same x"):
-        er.Affine.through((1, 0), (1, 1))
+        Affine.through((1, 0), (1, 1))
     with raises("flat line"):
-        ~er.Affine(0.0, 1.0)
+        ~Affine(0.0, 1.0)
 
 
 def test_bad_files(tmp_path):
@@ -261,7 +262,7 @@ def test_errors_travel_between_processes():
     with raises("ranks start at 1") as caught:
         er.Ranks.of([1, 0], candidates=5)
     there = pickle.loads(pickle.dumps(caught.value))
-    assert (type(there), str(there)) == (er.InputError, "ranks start at 1; got 0 in row 1")
+    assert (type(there), str(there)) == (er.errors.InputError, "ranks start at 1; got 0 in row 1")
 
 
 def test_unwritable_output_leaves_nothing(tmp_path):

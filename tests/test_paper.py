@@ -14,9 +14,11 @@ from io import BytesIO
 import numpy as np
 import polars as pl
 import pytest
+import shared
 
 import evenrank as er
-import shared
+from evenrank.metrics.adjusted import index, ratio, z
+from evenrank.metrics.metric import Transform
 
 pytestmark = shared.needed
 
@@ -40,7 +42,7 @@ def sizes(dataset, side="both"):
 @cache
 def law(metric, dataset, side="both", *, missing=0):
     """Give the chance law of a metric, if asked with that many candidates too few in every set."""
-    return er.null(metric, sizes(dataset, side) - missing)
+    return er.chance(metric, sizes(dataset, side) - missing)
 
 
 def published(dataset):
@@ -118,12 +120,12 @@ def test_adjusting_the_table(dataset):
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_adjusting_every_side_and_tie_rule(dataset):
     """The same columns follow for head, tail and both, optimistic, realistic and pessimistic."""
-    lines = {"adjusted_arithmetic_mean_rank": er.ratio}  # the others are indices
+    lines = {"adjusted_arithmetic_mean_rank": ratio}  # the others are indices
     for model, side, rule, metrics in by_side(dataset):
         for column, tolerance in RIGHT.items():
             metric = er.parse(column).metric
             raw = metrics[column.removeprefix("adjusted_").removesuffix("_index")]
-            ours = lines.get(column, er.index)(law(metric, dataset, side))(raw)
+            ours = lines.get(column, index)(law(metric, dataset, side))(raw)
             where = f"{model}, {side}, {rule}, {column}"
             assert ours == pytest.approx(metrics[column], **tolerance), where
 
@@ -160,7 +162,7 @@ def test_published_amrr_used_a_continuous_rank(dataset):
         theirs = metrics["adjusted_inverse_harmonic_mean_rank"]
         where = f"{model}, {side}, {rule}"
         assert (value - chance) / (1 - chance) == pytest.approx(theirs, rel=1e-7), where
-        exact = er.index(law("mrr", dataset, side))(value)
+        exact = index(law("mrr", dataset, side))(value)
         assert exact < theirs, where
         assert exact != pytest.approx(theirs, rel=1e-5), where
 
@@ -187,7 +189,7 @@ def test_published_z_left_the_target_out_of_its_candidates(dataset):
             wrong, right = (law(er.parse(name), dataset, missing=m) for m in (1, 0))
             theirs = sign * (row[name] - wrong.mean()) / wrong.std()
             assert theirs == pytest.approx(row[f"z_{name}"], rel=tolerance), (row["model"], name)
-            ours = er.z(right)(row[name])
+            ours = z(right)(row[name])
             assert abs(ours) != pytest.approx(abs(theirs), rel=1e-9), (row["model"], name)
 
 
@@ -196,8 +198,8 @@ def test_published_adjusted_gmr_left_the_target_out_too(dataset):
     """The adjusted GMR is the index of the exact GMR expectation, on candidate sets one too small."""
     for row in published(dataset):
         value, theirs = row["geometric_mean_rank"], row["adjusted_geometric_mean_rank_index"]
-        assert er.index(law("gmr", dataset, missing=1))(value) == pytest.approx(theirs, rel=1e-9)
-        assert er.index(law("gmr", dataset))(value) > theirs  # this slip is against the model
+        assert index(law("gmr", dataset, missing=1))(value) == pytest.approx(theirs, rel=1e-9)
+        assert index(law("gmr", dataset))(value) > theirs  # this slip is against the model
 
 
 def test_z_by_side_was_never_standardised():
@@ -265,7 +267,7 @@ def swept(metric):
     name, inverted = next(key for key, value in SWEPT.items() if value == metric)
     rows = sweep.filter((pl.col("metric") == name) & (pl.col("inverted") == inverted))
     return [
-        (size, er.null(metric, {size: size}), expectation, variance)
+        (size, er.chance(metric, {size: size}), expectation, variance)
         for size, expectation, variance in rows.select("candidate", "expectation", "variance").rows()
     ]
 
@@ -308,7 +310,7 @@ def kurtosis(null):
     metric, tasks = null.metric, dict(zip(null.sizes.size, null.sizes.count, strict=True))
     mean, var = float(null.mean()), float(null.var()) / float(null.mean()) ** 2
     square, cube = (
-        er.null(er.Metric(er.Transform(f"rank^{e}", lambda r, e=e: r**e), metric.p / e, metric.q), tasks)
+        er.chance(er.Metric(Transform(f"rank^{e}", lambda r, e=e: r**e), metric.p / e, metric.q), tasks)
         for e in (2, 3)
     )
     third = cube.mean() / mean**3 - 1 - 3 * var
@@ -322,7 +324,7 @@ def test_kurtosis_is_what_enumeration_says():
         ranks = np.stack(np.meshgrid(*[np.arange(1, 5)] * 4), axis=-1).reshape(-1, 4)
         values = np.array([er.Ranks.of(r, candidates=4).evaluate(metric)[metric] for r in ranks])
         direct = ((values - values.mean()) ** 4).mean() / values.var() ** 2
-        assert kurtosis(er.null(metric, {4: 4})) == pytest.approx(direct, rel=1e-9)
+        assert kurtosis(er.chance(metric, {4: 4})) == pytest.approx(direct, rel=1e-9)
 
 
 def test_sweep_monte_carlo_lies_within_its_noise():

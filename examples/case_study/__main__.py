@@ -165,7 +165,7 @@ def table(arguments: argparse.Namespace) -> None:
     ]
     if arguments.markdown:
         header = [title.replace("\n", ", ") for title in header]
-        print(Table(header, lines, labels=2).markdown())
+        print(Table(header, lines, labels=2).to_markdown())
     else:
         print(Table(header, lines, labels=2).text())
 
@@ -223,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser().parse_args(arguments)
     try:
         given.work(given)
-    except er.InputError as error:
+    except er.errors.InputError as error:
         raise SystemExit(f"case_study: {error}") from None
     except ModuleNotFoundError as error:
         raise SystemExit(

@@ -1,10 +1,10 @@
-"""Rank-based evaluation on an even footing: exact, chance-adjusted metrics.
+"""Rank-based evaluation: exact, chance-adjusted metrics of rankings.
 
 >>> import evenrank as er
 >>> ranks = er.Ranks.of([1, 3, 1, 12], candidates=14_541)
->>> ranks.evaluate("mrr", "index(mrr)").flat()
+>>> ranks.evaluate("mrr", "index(mrr)").to_dict()
 {'mrr': 0.604166..., 'index(mrr)': 0.60388...}
->>> er.null("1/gmr", sizes=[14_541] * 40_932).mean()
+>>> er.chance("1/gmr", sizes=[14_541] * 40_932).mean()
 0.000186867...
 """
 
@@ -12,127 +12,98 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from evenrank import models
-from evenrank.errors import DegenerateError, EvenrankError, InputError, NoLawError, UnknownMetricError
+from evenrank import errors, models
 from evenrank.graphs import Graph, load
 from evenrank.graphs.atlas import atlas
 from evenrank.graphs.strata import strata
-from evenrank.metrics.adjusted import Adjusted, Affine, index, ratio, z
-from evenrank.metrics.chance import Null
+from evenrank.metrics.chance import chance
 from evenrank.metrics.desiderata import desiderata
-from evenrank.metrics.grammar import define, null, parse
-from evenrank.metrics.metric import (
-    GMR,
-    HITS,
-    HMR,
-    IGMR,
-    IMR,
-    MEDIAN,
-    MR,
-    MRR,
-    NDCG,
-    Metric,
-    Statistic,
-    Transform,
-)
+from evenrank.metrics.grammar import define, parse
+from evenrank.metrics.metric import GMR, HITS, HMR, IGMR, IMR, MEDIAN, MR, MRR, NDCG, Metric
 from evenrank.metrics.tally import Tally
-from evenrank.published import Published, adjust, baseline, published
+from evenrank.published import adjust, baseline, published
 from evenrank.ranking import Factored, Scorer, rank
-from evenrank.ranks import presets as protocols
-from evenrank.ranks.evaluation import Evaluation
-from evenrank.ranks.ranks import Ranks
-from evenrank.ranks.task import Task
-from evenrank.stats import Across, Comparison, Intervals, Seeds, across, compare, intervals, seeds
-from evenrank.stats.averages import averages
+from evenrank.ranks import Evaluation, Protocol, Ranks, Task
+from evenrank.report import explore, report
+from evenrank.stats import across_datasets, averages, compare, intervals, summarize_runs
 
 if _TYPE_CHECKING:
     from evenrank import integrations
     from evenrank.ranking import cluster
-    from evenrank.ranks.streams import Tallies, stream
-    from evenrank.stats.sampled import Estimate, estimate
+    from evenrank.ranks.streams import stream
+    from evenrank.stats.sampled import estimate_full
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "GMR",
-    "HITS",
-    "HMR",
-    "IGMR",
-    "IMR",
-    "MEDIAN",
+__all__ = [  # noqa: RUF022  # grouped by subject
+    # metrics
+    "Metric",
     "MR",
     "MRR",
+    "HITS",
+    "GMR",
+    "HMR",
+    "IMR",
+    "IGMR",
     "NDCG",
-    "Across",
-    "Adjusted",
-    "Affine",
-    "Comparison",
-    "DegenerateError",
-    "Estimate",
-    "Evaluation",
-    "EvenrankError",
-    "Factored",
-    "Graph",
-    "InputError",
-    "Intervals",
-    "Metric",
-    "NoLawError",
-    "Null",
-    "Published",
-    "Ranks",
-    "Scorer",
-    "Seeds",
-    "Statistic",
-    "Tallies",
-    "Tally",
-    "Task",
-    "Transform",
-    "UnknownMetricError",
-    "across",
-    "adjust",
-    "atlas",
-    "averages",
-    "baseline",
-    "cluster",
-    "compare",
-    "define",
-    "desiderata",
-    "estimate",
-    "index",
-    "integrations",
-    "intervals",
-    "load",
-    "models",
-    "null",
+    "MEDIAN",
     "parse",
-    "protocols",
-    "published",
-    "rank",
-    "ratio",
-    "seeds",
-    "strata",
+    "define",
+    "chance",
+    "desiderata",
+    # ranks
+    "Ranks",
+    "Tally",
+    "Protocol",
+    "Evaluation",
     "stream",
-    "z",
+    # ranking models
+    "load",
+    "Graph",
+    "Task",
+    "rank",
+    "Factored",
+    "Scorer",
+    # statistics
+    "intervals",
+    "compare",
+    "across_datasets",
+    "summarize_runs",
+    "averages",
+    "strata",
+    "estimate_full",
+    # published numbers
+    "adjust",
+    "published",
+    "atlas",
+    "baseline",
+    # pages
+    "report",
+    "explore",
+    # modules
+    "models",
+    "integrations",
+    "cluster",
+    "errors",
 ]
 
-# loaded when first used: most programs need none of them
+# imported when first used: most programs need none of them
 _LATER = {
-    "Estimate": "evenrank.stats.sampled",
-    "Tallies": "evenrank.ranks.streams",
-    "cluster": "evenrank.ranking.cluster",
-    "estimate": "evenrank.stats.sampled",
-    "integrations": "evenrank.integrations",
-    "stream": "evenrank.ranks.streams",
+    "cluster": ("evenrank.ranking.cluster", None),
+    "estimate_full": ("evenrank.stats.sampled", "estimate_full"),
+    "integrations": ("evenrank.integrations", None),
+    "stream": ("evenrank.ranks.streams", "stream"),
 }
 
 
 def __getattr__(name: str) -> _Any:
-    """Import what is loaded when first used."""
+    """Import what is imported when first used."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _import_module(_LATER[name])
-    return module if _LATER[name].endswith(f".{name}") and name != "stream" else getattr(module, name)
+    module, attribute = _LATER[name]
+    found = _import_module(module)
+    return found if attribute is None else getattr(found, attribute)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

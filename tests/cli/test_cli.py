@@ -27,7 +27,7 @@ def file(tmp_path):
 
 
 def test_metrics_prints_the_default_table(file):
-    text = run("metrics", file)
+    text = run("evaluate", file)
     assert text == str(er.Ranks.load(file).evaluate()) + "\n"
     assert "mrr ↑" in text
     assert "data: toy" in text
@@ -36,40 +36,40 @@ def test_metrics_prints_the_default_table(file):
 def test_metrics_chooses_splits_and_averages(file):
     ranks = er.Ranks.load(file)
     text = run(
-        "metrics", file, "-m", "mrr", "-m", "z(hits@3)", "--by", "relation,side", "--ties", "realistic"
+        "evaluate", file, "-m", "mrr", "-m", "z(hits@3)", "--by", "relation,side", "--ties", "realistic"
     )
     want = ranks.by("relation", "side").evaluate("mrr", "z(hits@3)", ties="realistic")
     assert text == f"{want}\n"
-    content = json.loads(run("metrics", file, "-m", "mr", "--average", "relation", "--json"))
+    content = json.loads(run("evaluate", file, "-m", "mr", "--average", "relation", "--json"))
     assert content["rows"][0]["values"]["mr"] == ranks.evaluate("mr", average="relation")["mr"]
     assert content["protocol"]["average"] == "relation"
 
 
 def test_metrics_formats(file):
-    frame = pl.read_csv(run("metrics", file, "--csv").encode())
+    frame = pl.read_csv(run("evaluate", file, "--csv").encode())
     assert frame["mrr"][0] == er.Ranks.load(file).evaluate("mrr")["mrr"]
-    assert "| mrr ↑ |" in run("metrics", file, "--markdown")
-    assert r"\begin{tabular}" in run("metrics", file, "--latex")
+    assert "| mrr ↑ |" in run("evaluate", file, "--markdown")
+    assert r"\begin{tabular}" in run("evaluate", file, "--latex")
 
 
 def test_metrics_of_several_files(file, tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("rank,candidates\n1,10\n2.5,10\n")
-    text = run("metrics", file, other, "-m", "mr", "--csv")
+    text = run("evaluate", file, other, "-m", "mr", "--csv")
     assert pl.read_csv(text.encode())["ranks"].to_list() == ["model", "other"]
-    both = run("metrics", file, file, "--by", "side", "-m", "mr", "--csv")
+    both = run("evaluate", file, file, "--by", "side", "-m", "mr", "--csv")
     assert pl.read_csv(both.encode()).height == 4
 
 
 def test_metrics_of_a_file_without_candidates(tmp_path):
     bare = tmp_path / "bare.csv"
     bare.write_text("rank\n1\n3\n")
-    assert "mrr" in run("metrics", bare, "--candidates", 20)
-    assert "--candidates" in run("metrics", bare, code=2)
+    assert "mrr" in run("evaluate", bare, "--candidates", 20)
+    assert "--candidates" in run("evaluate", bare, code=2)
 
 
 def test_metrics_list_names_everything():
-    text = run("metrics", "--list")
+    text = run("evaluate", "--list")
     for name in (
         "mrr",
         "hits@10",
@@ -81,33 +81,33 @@ def test_metrics_list_names_everything():
         "amri",
     ):
         assert name in text
-    rows = json.loads(run("metrics", "--list", "--json"))
+    rows = json.loads(run("evaluate", "--list", "--json"))
     assert {"metric", "formula", "better", "range", "optimum", "reference", "aliases"} == set(rows[0])
-    assert len(run("metrics", "--list", "--csv").splitlines()) == len(rows) + 1
-    assert r"\toprule" in run("metrics", "--list", "--latex")
+    assert len(run("evaluate", "--list", "--csv").splitlines()) == len(rows) + 1
+    assert r"\toprule" in run("evaluate", "--list", "--latex")
 
 
 def test_null(file, tmp_path):
-    content = json.loads(run("null", "1/gmr", "--sizes", "14541x40932", "--json", "--value", "0.02"))
-    law = er.null("igmr", {14_541: 40_932})
+    content = json.loads(run("chance", "1/gmr", "--sizes", "14541x40932", "--json", "--value", "0.02"))
+    law = er.chance("igmr", {14_541: 40_932})
     assert content["mean"] == law.mean()
     assert content["std"] == law.std()
     assert content["log p"] == law.logsf(0.02)
     assert content["method"] == "formula"
-    never = run("null", "mrr", "--sizes", "10x10", "--value", "2", "--json")
+    never = run("chance", "mrr", "--sizes", "10x10", "--value", "2", "--json")
     assert json.loads(never, parse_constant=pytest.fail)["log p"] is None  # strict JSON has no infinity
-    assert "quadrature" in run("null", "hmr", "--sizes", "100,200,300")
-    ranks = json.loads(run("null", "mr", "--sizes", file, "--json"))
+    assert "quadrature" in run("chance", "hmr", "--sizes", "100,200,300")
+    ranks = json.loads(run("chance", "mr", "--sizes", file, "--json"))
     assert ranks["tasks"] == 4
     table = tmp_path / "sizes.csv"
     table.write_text("size,count,weight\n10,3,1\n20,1,0.5\n")
-    assert json.loads(run("null", "mr", "--sizes", table, "--json"))["mean"] == pytest.approx(
+    assert json.loads(run("chance", "mr", "--sizes", table, "--json"))["mean"] == pytest.approx(
         (3 * 5.5 + 0.5 * 10.5) / 3.5
     )
     lines = tmp_path / "sizes.txt"
     lines.write_text("10\n20\n")
-    assert json.loads(run("null", "mr", "--sizes", lines, "--json"))["mean"] == 8.0
-    sampled = json.loads(run("null", "std", "--sizes", "9x5", "--method", "sample", "--json"))
+    assert json.loads(run("chance", "mr", "--sizes", lines, "--json"))["mean"] == 8.0
+    sampled = json.loads(run("chance", "std", "--sizes", "9x5", "--method", "sample", "--json"))
     assert sampled["method"] == "sample"
     assert sampled["mean error"] > 0
 
@@ -125,7 +125,7 @@ def test_demo_runs_and_makes_the_point():
     assert len(rows) == 16
     bundled = [er.rank(er.models.load(path), er.load(path.stem.split("-")[0]).task()) for path in MODELS]
     for ranks in bundled:  # the demo's numbers are those of ranking afresh
-        values = rows[ranks.protocol["data"], ranks.protocol["model"]]
+        values = rows[ranks.protocol.data, ranks.protocol.model]
         assert values["mrr"] == ranks.evaluate("mrr")["mrr"]
     assert len(bundled) == 12
     # Nations' TransE has twice WN18RR's hits@10, and still is less far above chance than that
@@ -238,27 +238,30 @@ def test_data_show_and_check(tmp_path):
 
 
 def test_help_and_version():
-    assert "metrics" in run("--help")
-    assert "--average" in run("metrics", "--help")
+    assert "evaluate" in run("--help")
+    assert "--average" in run("evaluate", "--help")
     assert run("--version").strip() == f"evenrank {er.__version__}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["metrics"], "no file of ranks given"),
-        (["metrics", "nothing.parquet"], "no such file; got nothing.parquet"),
-        (["metrics", "FILE", "-m", "mmr"], "unknown metric; got 'mmr'; did you mean"),
-        (["metrics", "FILE", "--ties", "middle"], "'middle' is not one of 'expected'"),
-        (["metrics", "FILE", "--by", "head"], "no such key column; got 'head'; allowed: relation, side"),
-        (["metrics", "FILE", "--json", "--csv"], "only one output format at a time"),
-        (["metrics", "FILE", "-m", "z(1/hits@3)"], "infinite"),
-        (["null", "mrr"], "Missing option '--sizes'"),
-        (["null", "mrr", "--sizes", "abc"], "neither a file nor numbers; got 'abc'"),
-        (["null", "mrr", "--sizes", "0"], "candidate counts must be at least 1; got 0"),
-        (["null", "hits@0", "--sizes", "5"], "k >= 1"),
-        (["null", "1/hits@10", "--sizes", "50x3"], "infinite"),
-        (["null", "count", "--sizes", "5"], "no chance level"),
+        (["evaluate"], "no file of ranks given"),
+        (["evaluate", "nothing.parquet"], "no such file; got nothing.parquet"),
+        (["evaluate", "FILE", "-m", "mmr"], "unknown metric; got 'mmr'; did you mean"),
+        (["evaluate", "FILE", "--ties", "middle"], "'middle' is not one of 'expected'"),
+        (
+            ["evaluate", "FILE", "--by", "head"],
+            "no such key column; got 'head'; allowed: relation, side",
+        ),
+        (["evaluate", "FILE", "--json", "--csv"], "only one output format at a time"),
+        (["evaluate", "FILE", "-m", "z(1/hits@3)"], "infinite"),
+        (["chance", "mrr"], "Missing option '--sizes'"),
+        (["chance", "mrr", "--sizes", "abc"], "neither a file nor numbers; got 'abc'"),
+        (["chance", "mrr", "--sizes", "0"], "candidate counts must be at least 1; got 0"),
+        (["chance", "hits@0", "--sizes", "5"], "k >= 1"),
+        (["chance", "1/hits@10", "--sizes", "50x3"], "infinite"),
+        (["chance", "count", "--sizes", "5"], "no chance level"),
         (["adjust", "mrr", "--sizes", "5"], "must look like mrr=0.43; got 'mrr'"),
         (["adjust", "mrr=x", "--sizes", "5"], "a value must be a number; got 'x'"),
         (["adjust", "mrr=0.3", "mrr=0.4", "--sizes", "50x3"], "the same metric twice"),
@@ -266,8 +269,8 @@ def test_help_and_version():
             ["adjust", "mr=101", "--sizes", "100x3"],
             "impossible value of mr; got mr=101; allowed: 1 to 100",
         ),
-        (["null", "hits@1e400", "--sizes", "50"], "k >= 1"),
-        (["null", "hits@" + "9" * 100, "--sizes", "50"], "k >= 1"),
+        (["chance", "hits@1e400", "--sizes", "50"], "k >= 1"),
+        (["chance", "hits@" + "9" * 100, "--sizes", "50"], "k >= 1"),
         (
             ["adjust", "mrr=430", "--sizes", "50x3"],
             "impossible value of mrr; got mrr=430; allowed: 0.02 to 1",
@@ -298,7 +301,7 @@ def test_help_and_version():
         (["data", "show", "nowhere"], "no such folder or graph; got 'nowhere'"),
         (["data", "check", "FILE"], "has no triples"),
         (["nonsense"], "No such command 'nonsense'"),
-        (["metrics", "--nonsense"], "No such option"),
+        (["evaluate", "--nonsense"], "No such option"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, file):
@@ -315,7 +318,7 @@ def test_bad_size_files(tmp_path):
         ("d.parquet", "PAR1", "cannot read"),
     ]:
         (tmp_path / name).write_text(content)
-        assert message in run("null", "mrr", "--sizes", tmp_path / name, code=2)
+        assert message in run("chance", "mrr", "--sizes", tmp_path / name, code=2)
 
 
 # Comparing ----------------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ def test_compare(files, nations):
         by="query",
     )
     got = run("compare", *files, *options, "--level", 0.9, "--unit", "query", "--json")
-    assert json.loads(got) == json.loads(want.json())
+    assert json.loads(got) == json.loads(want.to_json())
     for form in ("csv", "markdown", "latex"):
         assert run("compare", *files[:2], f"--{form}").startswith(
             {"csv": "metric,first", "markdown": "| model |", "latex": "\\begin{tabular}"}[form]
@@ -351,24 +354,24 @@ def test_compare(files, nations):
 
 
 def test_metrics_with_intervals(files, nations):
-    assert run("metrics", files[0], "--interval", "delta") == f"{er.intervals(nations['transe'])}\n"
+    assert run("evaluate", files[0], "--interval", "delta") == f"{er.intervals(nations['transe'])}\n"
     got = run(
-        *("metrics", *files, "-m", "mrr", "--interval", "bootstrap", "--samples", 500, "--seed", 3),
+        *("evaluate", *files, "-m", "mrr", "--interval", "bootstrap", "--samples", 500, "--seed", 3),
         *("--by", "side", "--unit", "target", "--level", 0.8, "--csv"),
     )
     groups = {name: ranks.by("side") for name, ranks in nations.items()}
     want = er.intervals(groups, "mrr", method="bootstrap", samples=500, seed=3, by="target", level=0.8)
-    assert got == f"{want.csv()}\n"
+    assert got == f"{want.to_csv()}\n"
 
 
 def test_metrics_with_averages_side_by_side(files, nations):
     want = er.intervals(nations["transe"], averages=True)
-    assert run("metrics", files[0], "--averages", "--interval", "delta") == f"{want}\n"
+    assert run("evaluate", files[0], "--averages", "--interval", "delta") == f"{want}\n"
     groups = {name: ranks.by("side") for name, ranks in nations.items()}
     options = ("-m", "index(mrr)", "--by", "side", "--interval", "bootstrap", "--samples", 200)
     want = er.intervals(groups, "index(mrr)", method="bootstrap", samples=200, averages=True)
-    got = run("metrics", *files, "--averages", *options, "--json")
-    assert json.loads(got) == json.loads(want.json())
+    got = run("evaluate", *files, "--averages", *options, "--json")
+    assert json.loads(got) == json.loads(want.to_json())
 
 
 def test_comparing_refuses(files, tmp_path):
@@ -378,14 +381,14 @@ def test_comparing_refuses(files, tmp_path):
     message = run("compare", files[0], tmp_path / "rotate.parquet", code=2)
     assert "not tested on the same targets; got 5 only in transe and 0 only in rotate" in message
     assert "unknown baseline" in run("compare", *files, "--baseline", "x", code=2)
-    message = run("metrics", files[0], "--level", "0.95", "--seed", 1, code=2)
+    message = run("evaluate", files[0], "--level", "0.95", "--seed", 1, code=2)
     assert "are of intervals; got --level, --seed; ask for these with --interval" in message
     assert "a seed is not negative; got -1" in run("compare", *files, "--seed", "-1", code=2)
     names = run("compare", files[1], tmp_path / "rotate.parquet", code=2)
     assert str(files[1]) in names  # two files of one name are told apart by their paths
 
 
-# Seeds, and data sets -----------------------------------------------------------------------------
+# RunSummary, and data sets -----------------------------------------------------------------------------
 
 
 def kept(folder, ranks):
@@ -407,27 +410,27 @@ def test_metrics_of_runs(tmp_path):
     runs = {f"{model}-{seed}": of("d1", model, seed) for seed in range(3) for model in ("A", "B")}
     files = kept(tmp_path, runs)
     models = {model: [runs[f"{model}-{seed}"] for seed in range(3)] for model in ("A", "B")}
-    assert run("metrics", *files, "--runs") == f"{er.seeds(models)}\n"
+    assert run("evaluate", *files, "--runs") == f"{er.summarize_runs(models)}\n"
     options = ("-m", "mr", "-m", "index(mrr)", "--average", "relation", "--ties", "realistic")
-    want = er.seeds(models, "mr", "index(mrr)", average="relation", ties="realistic")
+    want = er.summarize_runs(models, "mr", "index(mrr)", average="relation", ties="realistic")
     for form in ("json", "csv", "markdown", "latex"):
-        assert run("metrics", *files, "--runs", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+        assert run("evaluate", *files, "--runs", *options, f"--{form}") == f"{getattr(want, form)()}\n"
     nameless = kept(tmp_path / "nameless", {str(seed): of("d1", "", seed) for seed in range(3)})
     loaded = [er.Ranks.load(file) for file in nameless]
-    assert run("metrics", *nameless, "--runs") == f"{er.seeds(loaded)}\n"  # of one model, then
-    message = run("metrics", *files, nameless[1], "--runs", code=2)
+    assert run("evaluate", *nameless, "--runs") == f"{er.summarize_runs(loaded)}\n"  # of one model, then
+    message = run("evaluate", *files, nameless[1], "--runs", code=2)
     assert f"not every file says which model it is a run of; got none in {nameless[1]}; name" in message
 
 
 def test_metrics_of_runs_refuses(tmp_path):
     files = kept(tmp_path, {"a": of("d1", "A", 0), "b": of("d1", "A", 1)})
-    assert "one run twice; got " in run("metrics", files[0], files[0], "--runs", code=2)
-    assert "--runs needs all ranks at once" in run("metrics", tmp_path, "--runs", code=2)
+    assert "one run twice; got " in run("evaluate", files[0], files[0], "--runs", code=2)
+    assert "--runs needs all ranks at once" in run("evaluate", tmp_path, "--runs", code=2)
     what = "--runs gives the mean, sd and number of whole files; got "
     for given in ("--by side", "--averages", "--interval delta", "--level 0.9", "--dask local"):
         option, *_ = given.split()
-        assert run("metrics", *files, "--runs", *given.split(), code=2) == f"{what}{option}"
-    message = run("metrics", *files, "--runs", "--seed", 0, "--unit", "query", code=2)
+        assert run("evaluate", *files, "--runs", *given.split(), code=2) == f"{what}{option}"
+    message = run("evaluate", *files, "--runs", "--seed", 0, "--unit", "query", code=2)
     assert message == f"{what}--unit, --seed"
 
 
@@ -441,9 +444,9 @@ def test_compare_across_data_sets(tmp_path):
         for name, models in data.items()
         for file in kept(tmp_path, {f"{name}-{model}": ranks for model, ranks in models.items()})
     ]
-    assert run("compare", *files, "--across") == f"{er.across(data)}\n"
+    assert run("compare", *files, "--across") == f"{er.across_datasets(data)}\n"
     options = ("-m", "hits@10", "--level", 0.9, "--average", "query", "--ties", "optimistic")
-    want = er.across(data, "hits@10", level=0.9, average="query", ties="optimistic")
+    want = er.across_datasets(data, "hits@10", level=0.9, average="query", ties="optimistic")
     for form in ("json", "csv", "markdown", "latex"):
         assert run("compare", *files, "--across", *options, f"--{form}") == f"{getattr(want, form)()}\n"
 
@@ -451,13 +454,13 @@ def test_compare_across_data_sets(tmp_path):
 def test_data_sets_and_models_are_named_by_folders_and_files_where_protocols_do_not(tmp_path):
     said = {name: {m: of("", "", seed) for m in "ab"} for seed, name in enumerate(("d1", "d2"))}
     files = [file for name, models in said.items() for file in kept(tmp_path / name, models)]
-    assert run("compare", *files, "--across") == f"{er.across(said)}\n"
+    assert run("compare", *files, "--across") == f"{er.across_datasets(said)}\n"
     variants = {
         name: {f"same-{k}": of(name, "Same", seed, k) for k in (1, 2)}
         for seed, name in enumerate(("d1", "d2"))
     }
     files = [file for name, models in variants.items() for file in kept(tmp_path / name, models)]
-    assert run("compare", *files, "--across") == f"{er.across(variants)}\n"
+    assert run("compare", *files, "--across") == f"{er.across_datasets(variants)}\n"
     again = kept(tmp_path / "again", {"same-1": variants["d1"]["same-1"]})
     message = run("compare", *files, *again, "--across", code=2)
     assert message.startswith("one model twice on a data set; got same-1 on d1; give one file of each")

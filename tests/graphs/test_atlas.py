@@ -19,6 +19,8 @@ from polars.testing import assert_frame_equal
 
 import evenrank as er
 from evenrank.graphs import atlas, registry
+from evenrank.metrics.chance import read_sizes
+from evenrank.metrics.tally import Histogram
 
 SHIPPED = Path(atlas.__file__).with_name("atlas.parquet")
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
@@ -34,7 +36,7 @@ def own(tmp_path, monkeypatch):
     return tmp_path / "own" / "atlas.parquet"
 
 
-def counted(sizes: er.tally.Histogram) -> dict[int, int]:
+def counted(sizes: Histogram) -> dict[int, int]:
     """A histogram as a mapping; every weight is one."""
     assert sizes["weight"].tolist() == [1.0] * len(sizes)
     return dict(zip(sizes["candidates"].tolist(), sizes.counts.tolist(), strict=True))
@@ -77,7 +79,7 @@ def test_counts_are_what_sets_say(graph, split, side, filter_, unseen):
     if wanted:
         assert counted(er.atlas(graph, split, side, **options)) == wanted
     else:
-        with pytest.raises(er.InputError, match="has no triples in such a split"):
+        with pytest.raises(er.errors.InputError, match="has no triples in such a split"):
             er.atlas(graph, split, side, **options)
 
 
@@ -101,7 +103,7 @@ def check_tasks(graph, name, splits):
             for filter_ in ("all", None):
                 task = graph.task(split, sides=side, filter=filter_)
                 sizes = er.atlas(name, split, side, filter=filter_, unseen=graph.unseen)
-                assert sizes == er.law.read_sizes(task.candidates), (split, side, filter_)
+                assert sizes == read_sizes(task.candidates), (split, side, filter_)
 
 
 def test_both_sides_are_the_sum_and_raw_is_all_entities():
@@ -210,12 +212,12 @@ def test_the_paper_s_expected_mean_ranks(name):
     for model in ("complex", "rotate", "transe", "tucker"):
         for side, rules in content[f"{name}/{model}"]["metrics"].items():
             sizes = er.atlas(name, "test", side, unseen="drop")
-            smaller = er.law.read_sizes(sizes["candidates"] - 1, sizes.counts)
+            smaller = read_sizes(sizes["candidates"] - 1, sizes.counts)
             for metrics in rules.values():
                 mean = metrics["arithmetic_mean_rank"] / metrics["adjusted_arithmetic_mean_rank"]
                 assert metrics["count"] == sizes.total
-                assert er.null("mr", sizes).mean() == pytest.approx(mean, rel=2.0**-22)
-                assert er.null("mr", smaller).mean() != pytest.approx(mean, rel=1e-5)
+                assert er.chance("mr", sizes).mean() == pytest.approx(mean, rel=2.0**-22)
+                assert er.chance("mr", smaller).mean() != pytest.approx(mean, rel=1e-5)
 
 
 @shared.needed
@@ -228,7 +230,7 @@ def test_the_paper_s_expected_hits(name):
         for k in (1, 3, 5, 10):
             hits, index = row[f"hits_at_{k}"], row[f"adjusted_hits_at_{k}"]
             expected = (hits - index) / (1 - index)
-            assert er.null(f"hits@{k}", sizes).mean() == pytest.approx(expected, abs=1e-12)
+            assert er.chance(f"hits@{k}", sizes).mean() == pytest.approx(expected, abs=1e-12)
 
 
 # Bad input ----------------------------------------------------------------------------------------
@@ -258,15 +260,17 @@ BAD = [
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input(arguments, message):
-    with pytest.raises(er.InputError) as error:
+    with pytest.raises(er.errors.InputError) as error:
         er.atlas(**arguments)
     assert str(error.value).startswith(message)
 
 
 def test_a_folder_is_no_name(tmp_path):
-    with pytest.raises(er.InputError, match=r"; evenrank atlas build .* adds a graph of your own"):
+    with pytest.raises(
+        er.errors.InputError, match=r"; evenrank atlas build .* adds a graph of your own"
+    ):
         er.atlas(str(tmp_path))
-    with pytest.raises(er.InputError, match="no such data set; got 'aaa"):
+    with pytest.raises(er.errors.InputError, match="no such data set; got 'aaa"):
         er.atlas("a" * 5000)
 
 
@@ -307,7 +311,7 @@ def test_a_failed_write_keeps_the_old_file(own, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
-    with pytest.raises(er.InputError, match=r"cannot write .*; got No space left on device"):
+    with pytest.raises(er.errors.InputError, match=r"cannot write .*; got No space left on device"):
         atlas.add([atlas.build(TOY, "other")])
     assert own.read_bytes() == before
     assert sorted(os.listdir(own.parent)) == [".lock", own.name]
@@ -331,14 +335,16 @@ def test_a_registered_name_that_is_not_shipped_may_be_filled_in():
     ],
 )
 def test_names_that_cannot_be_added(own, names, message):
-    with pytest.raises(er.InputError) as error:
+    with pytest.raises(er.errors.InputError) as error:
         atlas.add([atlas.build(TOY, name) for name in names])
     assert str(error.value).startswith(message)
     assert not own.exists()
 
 
 def test_a_graph_without_the_unseen_cannot_be_built():
-    with pytest.raises(er.InputError, match="both with the unseen and without; got a graph that drop"):
+    with pytest.raises(
+        er.errors.InputError, match="both with the unseen and without; got a graph that drop"
+    ):
         atlas.build(er.load("nations", unseen="drop"))
 
 
@@ -367,7 +373,7 @@ def test_a_damaged_own_file_is_named(own, kind, content):
     own.parent.mkdir()
     own.write_bytes(content)
     for use in (atlas.names, lambda: er.atlas("mine"), lambda: atlas.add([atlas.build(TOY)])):
-        with pytest.raises(er.InputError) as error:
+        with pytest.raises(er.errors.InputError) as error:
             use()
         assert str(error.value).startswith(f"{own} is not an atlas; got "), kind
         assert str(error.value).endswith("delete it, and build its data sets again")
@@ -379,7 +385,9 @@ def test_a_damaged_own_file_is_named(own, kind, content):
 def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path / "file" / "folder"))
-    with pytest.raises(er.InputError, match=r"cannot write to .*; got Not a directory; set EVENRANK"):
+    with pytest.raises(
+        er.errors.InputError, match=r"cannot write to .*; got Not a directory; set EVENRANK"
+    ):
         atlas.add([atlas.build(TOY)])
 
 
@@ -416,8 +424,8 @@ def test_list_and_its_table_in_the_docs():
     for row in rows:
         rule = "drop" if row["unseen"] == "drop" else "keep"
         sizes = er.atlas(row["data"], unseen=rule)
-        assert row["chance(mrr)"] == er.null("mrr", sizes).mean()
-        assert row["chance(hits@10)"] == er.null("hits@10", sizes).mean()
+        assert row["chance(mrr)"] == er.chance("mrr", sizes).mean()
+        assert row["chance(hits@10)"] == er.chance("hits@10", sizes).mean()
         assert row["candidates"] == np.repeat(sizes["candidates"], sizes.counts).sum() / sizes.total
         facts = atlas.facts(row["data"], unseen=rule)
         assert {split: row[split] for split in facts.triples} == facts.triples

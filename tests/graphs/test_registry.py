@@ -23,7 +23,8 @@ import shared
 from shell import run
 
 import evenrank as er
-from evenrank.graphs import _fetch, load, registry, where
+from evenrank.graphs import download as _fetch
+from evenrank.graphs import load, registry, where
 
 ENTRIES = registry.entries()
 LOCAL = [entry for entry in ENTRIES.values() if entry.files]
@@ -31,7 +32,7 @@ NUMBERS_ONLY = [entry for entry in ENTRIES.values() if not entry.files]
 
 
 def raises(message: str):
-    return pytest.raises(er.InputError, match=message)
+    return pytest.raises(er.errors.InputError, match=message)
 
 
 # What is known ------------------------------------------------------------------------------

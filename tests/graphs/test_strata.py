@@ -253,26 +253,28 @@ def file(ranks, tmp_path_factory):
 
 
 def test_shell_splits_by_strata(file, ranks, graph):
-    text = run("metrics", file, "--by", "cardinality,side", "--data", "nations")
+    text = run("evaluate", file, "--by", "cardinality,side", "--data", "nations")
     assert text == f"{er.strata(ranks, graph, 'cardinality').by('cardinality', 'side').evaluate()}\n"
-    both = run("metrics", file, file, "--by", "frequency", "--data", "nations", "-m", "count", "--csv")
+    both = run("evaluate", file, file, "--by", "frequency", "--data", "nations", "-m", "count", "--csv")
     assert len(both.splitlines()) == 1 + 2 * 3
 
 
 def test_targets_of_weight_zero_are_not_counted():
     keys = {"relation": ["a", "a", "b"], "query": [0, 1, 2]}
-    ranks = er.Ranks.of([1, 2, 4], 9, keys=keys, weight=[1, 0, 1])
+    ranks = er.Ranks.of([1, 2, 4], 9, keys=keys, weights=[1, 0, 1])
     assert "\n2 targets\n" in str(er.averages(ranks, "mrr"))
     assert "\n2 targets\n" in str(er.intervals(ranks, "mrr", averages=True))
     assert "2 targets" in str(ranks.evaluate("mrr"))
 
 
 def test_shell_shows_averages_side_by_side(file, ranks):
-    assert run("metrics", file, "--averages") == f"{er.averages(ranks)}\n"
-    lines = run("metrics", file, file, "--averages", "--by", "side", "-m", "mrr", "--csv").splitlines()
+    assert run("evaluate", file, "--averages") == f"{er.averages(ranks)}\n"
+    lines = run("evaluate", file, file, "--averages", "--by", "side", "-m", "mrr", "--csv").splitlines()
     assert lines[0] == "ranks,side,average,mrr"
     assert len(lines) == 1 + 2 * 2 * 3
-    assert "cardinality" not in run("metrics", file, "--average", "cardinality", "--data", "nations")[:9]
+    assert (
+        "cardinality" not in run("evaluate", file, "--average", "cardinality", "--data", "nations")[:9]
+    )
 
 
 @pytest.mark.parametrize(
@@ -285,4 +287,4 @@ def test_shell_shows_averages_side_by_side(file, ranks):
     ],
 )
 def test_shell_errors(file, arguments, message):
-    assert message in run("metrics", file, *arguments, code=2)
+    assert message in run("evaluate", file, *arguments, code=2)

@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 
 from evenrank.integrations.pykeen import EvenRankEvaluator, scorer
 from evenrank.integrations.pykeen._metrics import Metrics
-from evenrank.models.readers import load
+from evenrank.models import load
 
 pytestmark = pytest.mark.filterwarnings("ignore:::(pykeen|torch|class_resolver|docdata|more_click)")
 
@@ -209,7 +209,7 @@ def test_the_ranks_are_kept():
         found["both.realistic.adjusted_inverse_harmonic_mean_rank"], rel=1e-6
     )
     assert len(ranks.by("relation")) == len(np.unique(GRAPH.splits["test"][:, 1]))
-    assert (ranks.protocol["filter"], ranks.protocol["model"]) == ("given", "TransE")
+    assert (ranks.protocol.filter, ranks.protocol.model) == ("given", "TransE")
 
 
 def test_raw_ranking_works():
@@ -247,7 +247,7 @@ def test_options_of_both():
         metrics=["mrr"], add_defaults=False, memory="2MB", threads=1, exact=False
     )
     assert len(results(evaluator, made("TransE"))) == 9
-    assert evaluator.ranked.protocol["scores"] == "float32"
+    assert evaluator.ranked.protocol.scores == "float32"
 
 
 def test_searches_find_it_by_its_name():

@@ -54,10 +54,10 @@ def test_ogb_agrees_with_its_evaluator():
 
 def test_ogb_takes_nan_for_the_best_score_and_evenrank_does_not():
     with pytest.raises(
-        er.InputError, match=r"^a score is not a number; got NaN in y_pred_pos\[1\]; mend"
+        er.errors.InputError, match=r"^a score is not a number; got NaN in y_pred_pos\[1\]; mend"
     ):
         ogb.ranks({"y_pred_pos": [1.0, np.nan], "y_pred_neg": [[1.0], [2.0]]})
-    with pytest.raises(er.InputError, match=r"got NaN in y_pred_neg\[0, 1\]"):
+    with pytest.raises(er.errors.InputError, match=r"got NaN in y_pred_neg\[0, 1\]"):
         ogb.ranks({"y_pred_pos": [1.0], "y_pred_neg": [[1.0, np.nan]]})
 
 
@@ -77,13 +77,13 @@ def test_ogb_takes_nan_for_the_best_score_and_evenrank_does_not():
     ],
 )
 def test_ogb_refuses(given, message):
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         ogb.ranks(given)
 
 
 def test_ogb_reports_what_it_reports_only():
     with pytest.raises(
-        er.InputError, match=r"^OGB reports no such metric; got mr; allowed: mrr, hits@k, roc"
+        er.errors.InputError, match=r"^OGB reports no such metric; got mr; allowed: mrr, hits@k, roc"
     ):
         ogb.result(er.Ranks.of([1], 5), "mr")
 
@@ -157,7 +157,7 @@ def test_ampligraph_gives_its_own_metrics(corrupted):
             assert (mine.better + 1).tolist() == table[:, column].tolist()
     first = NATIONS.splits["test"][0]
     assert ranks.keys["head"][0] == NATIONS.entities[first[0]]
-    assert ranks.protocol["settled"] == "worst"
+    assert ranks.protocol.extra["settled"] == "worst"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_ampligraph_gives_its_own_metrics(corrupted):
 )
 def test_ampligraph_refuses(array, task, message):
     asked = NATIONS.task("test", sides=task) if isinstance(task, str) else task
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         dumps.ampligraph(array, asked)
 
 
@@ -199,7 +199,7 @@ def test_ampligraph_in_the_shell(tmp_path):
     ranks = er.Ranks.load(out)
     assert (ranks.better + 1).tolist() == [2, 4, 1, 3]
     assert ranks.keys["side"].tolist() == ["tail", "tail", "head", "head"]
-    assert ranks.protocol["settled"] == "best"
+    assert ranks.protocol.extra["settled"] == "best"
     assert refused("import", "ampligraph", tmp_path / "ranks.npy") == (
         "the number of candidates is not known; name the graph that was ranked (--data), or the number "
         "(--candidates)"
@@ -239,7 +239,7 @@ def test_pykeen_arrays(tmp_path):
     for name, column in truth().keys.items():
         assert found.keys[name].tolist() == column.tolist()
     plain = dumps.pykeen(arrays)
-    assert plain.evaluate("mrr").flat() == truth().evaluate("mrr").flat()
+    assert plain.evaluate("mrr").to_dict() == truth().evaluate("mrr").to_dict()
     rows = [
         tuple(zip(*(ranks.keys[part].tolist() for part in PARTS), strict=True))
         for ranks in (plain, found)
@@ -281,12 +281,12 @@ def test_pykeen_evaluator():
             theirs.get_metric(metric)
         )
     with pytest.raises(
-        er.InputError, match=r"^PyKEEN and the task count other candidates; got .* in row"
+        er.errors.InputError, match=r"^PyKEEN and the task count other candidates; got .* in row"
     ):
         dumps.pykeen(evaluator, NATIONS.task("test", filter=None), data.testing.triples)
     evaluator.clear()
     with pytest.raises(
-        er.InputError, match=r"^the evaluator holds no ranks; got nothing; make it with Rank"
+        er.errors.InputError, match=r"^the evaluator holds no ranks; got nothing; make it with Rank"
     ):
         dumps.pykeen(evaluator)
 
@@ -295,7 +295,8 @@ def test_pykeen_arrays_that_cannot_be_right():
     arrays = held(truth())
     del arrays["head.candidates"]
     with pytest.raises(
-        er.InputError, match=r"^the evaluator holds no head.candidates; got triples, tail.optimistic,"
+        er.errors.InputError,
+        match=r"^the evaluator holds no head.candidates; got triples, tail.optimistic,",
     ):
         dumps.pykeen(arrays, TASK)
     ids = held(truth())
@@ -306,7 +307,7 @@ def test_pykeen_arrays_that_cannot_be_right():
     assert found.keys["head"].tolist() == truth().keys["head"].tolist()
     arrays = {name: values[:5] for name, values in held(truth()).items()}
     with pytest.raises(
-        er.InputError,
+        er.errors.InputError,
         match=r"^PyKEEN's evaluation and the task are not of the same triples; got 392 only in the "
         r"task, 0 only in PyKEEN's evaluation; take the split and the sides that PyKEEN ranked; triples "
         r"are names, or ids as the graph has them$",
@@ -314,12 +315,12 @@ def test_pykeen_arrays_that_cannot_be_right():
         dumps.pykeen(arrays, TASK)
     for triples in (arrays["triples"][:4], arrays["triples"][:, :2], "x"):
         with pytest.raises(
-            er.InputError, match=r"^there must be a triple for each rank; got .* for 5 ranks$"
+            er.errors.InputError, match=r"^there must be a triple for each rank; got .* for 5 ranks$"
         ):
             dumps.pykeen(arrays, TASK, triples)
     del arrays["triples"]
     with pytest.raises(
-        er.InputError, match=r"^which triple each rank is of is not known.*testing.tripl"
+        er.errors.InputError, match=r"^which triple each rank is of is not known.*testing.tripl"
     ):
         dumps.pykeen(arrays, TASK)
 
@@ -358,7 +359,7 @@ def test_libkge_traces(tmp_path, dumped):
             assert ranks.evaluate(metric)[metric] == pytest.approx(
                 truth().evaluate(metric, ties="rounded")[metric]
             )
-    assert ranks.protocol["settled"].startswith("rounded mean")
+    assert ranks.protocol.extra["settled"].startswith("rounded mean")
     plain = dumps.libkge(path, 14)
     assert plain.keys["head"].dtype == np.int64
     assert sorted(plain.better) == sorted(ranks.better)
@@ -381,11 +382,11 @@ def test_libkge_filters_must_agree(tmp_path):
     path = tmp_path / "trace.yaml"
     trace(path, truth(), filters="train, valid")
     with pytest.raises(
-        er.InputError, match=r"trace.yaml has no rank_filtered_with_test; got 402 such examp"
+        er.errors.InputError, match=r"trace.yaml has no rank_filtered_with_test; got 402 such examp"
     ):
         dumps.libkge(path, TASK, names=tmp_path)
     with pytest.raises(
-        er.InputError, match=r"^a rank is above its number of candidates; got rank 99 of 14"
+        er.errors.InputError, match=r"^a rank is above its number of candidates; got rank 99 of 14"
     ):
         dumps.libkge(path, NATIONS.task("test", filter=None), names=tmp_path)
     text = path.read_text().replace("rank_filtered: ", "rank_filtered: 99, rank_filtered_with_test: ")
@@ -393,7 +394,7 @@ def test_libkge_filters_must_agree(tmp_path):
     with_test = dumps.libkge(path, TASK, names=tmp_path)
     assert with_test.evaluate("mr")["mr"] == pytest.approx(truth().evaluate("mr", ties="rounded")["mr"])
     with pytest.raises(
-        er.InputError,
+        er.errors.InputError,
         match=r"^the task is not filtered as LibKGE did it; got train in the task, train, valid",
     ):
         dumps.libkge(path, NATIONS.task("test", filter="train"), names=tmp_path)
@@ -403,18 +404,18 @@ def test_libkge_refuses(tmp_path):
     path = tmp_path / "trace.yaml"
     path.write_text("{scope: epoch}\n")
     with pytest.raises(
-        er.InputError, match=r"trace.yaml has no ranks of examples of test; evaluate with Lib"
+        er.errors.InputError, match=r"trace.yaml has no ranks of examples of test; evaluate with Lib"
     ):
         dumps.libkge(path, TASK)
     trace(path, truth())
     with pytest.raises(
-        er.InputError,
+        er.errors.InputError,
         match=r"^the trace and the task are not of the same triples; got 402 only in the task, 402 "
         r"only in the trace; .*; a graph with names needs those",
     ):
         dumps.libkge(path, TASK)
     with pytest.raises(
-        er.InputError, match=r"got 0 only in the task, 201 only in the trace; .* ranked$"
+        er.errors.InputError, match=r"got 0 only in the task, 201 only in the trace; .* ranked$"
     ):
         dumps.libkge(path, NATIONS.task("test", sides="head"), names=tmp_path)
     good = path.read_text()
@@ -430,11 +431,11 @@ def test_libkge_refuses(tmp_path):
         ("task: sp", "tusk: sp", "an example of another task; got none; allowed: sp, po"),
     ):
         path.write_text(good.replace(f" {old}", f" {new}"))
-        with pytest.raises(er.InputError, match=rf"trace.yaml: {message}"):
+        with pytest.raises(er.errors.InputError, match=rf"trace.yaml: {message}"):
             dumps.libkge(path, TASK, names=tmp_path)
     path.write_text(good)
     (tmp_path / "entity_ids.del").write_text("0\ta\n")
     with pytest.raises(
-        er.InputError, match=r"does not name all that the trace has; got number 13 of 1 name"
+        er.errors.InputError, match=r"does not name all that the trace has; got number 13 of 1 name"
     ):
         dumps.libkge(path, TASK, names=tmp_path)

@@ -94,7 +94,7 @@ def test_callback_logs_what_is_monitored(graph, tmp_path, validation):
     stopping = callbacks.EarlyStopping(check_on_train_epoch_end=not validation, **monitored)
     trainer, module, rows = training(graph, tmp_path, [ranking, best, stopping], validation=validation)
     ranks = er.rank(distmult(module), graph.task("valid"), progress=False)
-    wanted = ranks.evaluate(*integrations.lightning.DEFAULT).flat("valid/", plain=True)
+    wanted = ranks.evaluate(*integrations.lightning.DEFAULT).to_dict("valid/", plain=True)
     assert {k: trainer.callback_metrics[k].item() for k in wanted} == wanted
     assert ranking.ranks.better.tolist() == ranks.better.tolist()
     assert stopping.best_score >= wanted["valid/index_mrr"]
@@ -113,7 +113,7 @@ def test_callback_ranks_the_module_itself_without_dropout(graph, tmp_path):
     _, module, _ = training(graph, tmp_path, [ranking], validation=False)
     factored = er.rank(distmult(module), task, progress=False).evaluate("mrr")["mrr"]
     assert ranking.ranks.evaluate("mrr")["mrr"] == pytest.approx(factored, abs=1e-6)
-    assert ranking.ranks.protocol["scores"] == "as given"
+    assert ranking.ranks.protocol.scores == "as given"
 
 
 def test_callback_ranks_as_often_as_there_is_validation(graph, tmp_path):
@@ -147,7 +147,7 @@ def test_callbacks_with_a_prefix_each(graph, tmp_path):
     for name, one in {"valid/mrr": valid, "fit/valid/mrr": train}.items():
         assert trainer.callback_metrics[name].item() == one.ranks.evaluate("mrr")["mrr"]
     message = r"two callbacks would log the same names; got valid/...; give one a prefix="
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         training(graph, tmp_path, [valid, ranking("train")])
 
 
@@ -159,9 +159,9 @@ def test_callback_ranks_half_precision(graph, tmp_path):
 
 
 def test_callback_refuses():
-    with pytest.raises(er.InputError, match="nothing to rank; give valid="):
+    with pytest.raises(er.errors.InputError, match="nothing to rank; give valid="):
         ranking_callback("mrr")
-    with pytest.raises(er.UnknownMetricError, match="unknown metric; got 'mmr'"):
+    with pytest.raises(er.errors.UnknownMetricError, match="unknown metric; got 'mmr'"):
         ranking_callback("mmr", valid=er.load("nations").task("valid"))
 
 
@@ -180,7 +180,7 @@ def test_callback_refuses_a_module_that_does_not_score_before_it_is_trained(tmp_
         accelerator="cpu", logger=False, callbacks=[ranking], default_root_dir=tmp_path, max_epochs=1
     )
     message = r"^the module has no method score\(queries, candidates\).*got Silent; .*scorer=lambda"
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         trainer.fit(Silent(), torch.utils.data.DataLoader([0.0]))
 
 

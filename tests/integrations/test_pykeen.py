@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     from torch.nn.functional import normalize
 
 from evenrank.integrations.pykeen import BlackBox, factories, graph, scorer
-from evenrank.models.readers import load
+from evenrank.models import load
 
 pytestmark = pytest.mark.filterwarnings("ignore:::(pykeen|torch|class_resolver|docdata|more_click)")
 
@@ -76,8 +76,8 @@ def test_factors_rank_as_the_model_scores(name, inverse):
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (found, box))
     assert np.array_equal(ours.better, theirs.better)
     assert np.array_equal(ours.equal, theirs.equal)
-    assert ours.protocol["scores"] == "float64, certified"
-    assert (ours.protocol["model"], theirs.protocol["model"]) == (interaction, type(model).__name__)
+    assert ours.protocol.scores == "float64, certified"
+    assert (ours.protocol.model, theirs.protocol.model) == (interaction, type(model).__name__)
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -117,7 +117,7 @@ def test_other_models_are_black_boxes_and_say_so(name):
     assert box.notes == (f"falls back to black box, slower: {BOXED[name]}",)
     assert (box.name, box.entities, box.relations) == (name, 14, 55)
     ranks = er.rank(box, TASK, progress=False)
-    assert ranks.protocol["scores"] == "as given"
+    assert ranks.protocol.scores == "as given"
     theirs = results(RankBasedEvaluator(), model)
     assert theirs["both.realistic.inverse_harmonic_mean_rank"] == pytest.approx(
         ranks.evaluate("mrr", ties="realistic")["mrr"], rel=1e-6
@@ -263,7 +263,7 @@ def test_models_keep_the_names_they_have_in_pykeen(tmp_path):
     again = load(tmp_path / "simple.safetensors", GRAPH)
     assert (type(again).__name__, again.name) == ("DistMult", "SimplE")
     ranks = er.rank(again, TASK, device="torch:cpu", progress=False)
-    assert ranks.protocol["model"] == "SimplE"
+    assert ranks.protocol.model == "SimplE"
 
 
 def test_simple_is_symmetric_in_pykeen():

@@ -101,7 +101,7 @@ def test_decisions_between_pairs_are_no_scores(digits):
     hits = integrations.sklearn.scorer("hits@1")
     assert hits(classes, inputs[few], y[few]) == classes.score(inputs[few], y[few])
     for model in (pairs, make_pipeline(StandardScaler(), pairs).fit(inputs[few], y[few])):
-        with pytest.raises(er.InputError, match="this estimator does not score its classes"):
+        with pytest.raises(er.errors.InputError, match="this estimator does not score its classes"):
             hits(model, inputs[few], y[few])
     two = y < "2"  # have one pair
     assert hits(pairs.fit(inputs[two], y[two]), inputs[two], y[two]) == 1
@@ -116,7 +116,7 @@ def test_estimators_of_several_outputs_and_of_none_are_refused(digits):
         RandomForestClassifier(2).fit(inputs, outputs),
         IsolationForest(n_estimators=2).fit(inputs),
     ):
-        with pytest.raises(er.InputError, match="this estimator does not score its classes"):
+        with pytest.raises(er.errors.InputError, match="this estimator does not score its classes"):
             integrations.sklearn.ranks(model, inputs, outputs)
 
 
@@ -142,10 +142,10 @@ def test_estimators_of_several_outputs_and_of_none_are_refused(digits):
     ],
 )
 def test_scorer_refuses(estimator, y, message):
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         integrations.sklearn.ranks(estimator, [[0]], y)
 
 
 def test_scorer_needs_a_metric():
-    with pytest.raises(er.InputError, match="a scorer needs a metric"):
+    with pytest.raises(er.errors.InputError, match="a scorer needs a metric"):
         integrations.sklearn.scorer()

@@ -74,8 +74,8 @@ def test_full_lists_give_the_engines_ranks():
     assert same(found, truth())
     assert (found.equal > 0).any()
     assert found.keys.keys() == truth().keys.keys()
-    assert found.protocol["model"] == "ComplEx"
-    assert found.protocol["scores"] == (
+    assert found.protocol.model == "ComplEx"
+    assert found.protocol.scores == (
         "lists of answers, by score, equal ones tied; 0.0% of targets not listed, anywhere among the "
         "rest"
     )
@@ -135,7 +135,7 @@ def test_lenient_lists_leave_out_what_is_unknown_and_count_the_best_place():
 )
 def test_lists_that_cannot_be_right(lists, scores, message):
     task = er.Task.of([[0], [1]], [3, 4], size=10)
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         topk.ranks(task, lists, scores)
 
 
@@ -211,12 +211,12 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
     ],
 )
 def test_wikikg90m_refuses(given, message):
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         topk.wikikg90m(given)
 
 
 def test_no_candidates_are_not_all_of_wikikg90m():
-    with pytest.raises(er.InputError, match=r"^size must be at least 1; got 0"):
+    with pytest.raises(er.errors.InputError, match=r"^size must be at least 1; got 0"):
         topk.wikikg90m({"h,r->t": {"t": [1], "t_pred_top10": [[1]]}}, candidates=0)
 
 
@@ -261,8 +261,8 @@ def test_anyburl_gives_the_engines_ranks(tmp_path, filtered, separator):
     anyburl(path, TASK, scored()[1], skip=known(TASK) if filtered else None, separator=separator)
     found = topk.anyburl(path, NATIONS)
     assert same(found, truth())
-    assert found.protocol["model"] == "AnyBURL"
-    assert found.protocol["content"] == NATIONS.hash
+    assert found.protocol.model == "AnyBURL"
+    assert found.protocol.content == NATIONS.hash
 
 
 def test_anyburl_by_order_and_one_side_and_zipped(tmp_path):
@@ -270,7 +270,7 @@ def test_anyburl_by_order_and_one_side_and_zipped(tmp_path):
     anyburl(path, TASK, scored()[1], k=3)
     both = topk.anyburl(path, NATIONS, order="listed")
     assert same(both, topk.ranks(TASK, best(scored()[1], 3)))
-    assert "in the order listed" in both.protocol["scores"]
+    assert "in the order listed" in both.protocol.scores
     zipped = tmp_path / "preds.gz"
     zipped.write_bytes(gzip.compress(path.read_bytes()))
     heads = topk.anyburl(zipped, NATIONS, NATIONS.task("test", sides="head"), order="listed")
@@ -376,14 +376,14 @@ def test_names_with_spaces(people):
 def test_blocks_that_cannot_be_right(people, text, message):
     graph, path = people
     path.write_text(text)
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         topk.anyburl(path, graph)
 
 
 def test_a_triple_that_could_be_two():
     graph = er.Graph.of([[0, 0, 1], [2, 1, 1]], entities=["a", "c", "a b"], relations=["b r", "r"])
     with pytest.raises(
-        er.InputError, match=r"^here: more than one triple could be meant; got 'a b r c'"
+        er.errors.InputError, match=r"^here: more than one triple could be meant; got 'a b r c'"
     ):
         topk._triple("here", "a b r c", _blocks.Vocabulary(graph))
 
@@ -429,10 +429,12 @@ def test_notes_are_of_lists_not_of_targets_and_point_at_who_asked(people):
 
 
 def test_the_task_must_be_the_graphs(people):
-    with pytest.raises(er.InputError, match=r"^the task is not of this graph; make it with graph.task"):
+    with pytest.raises(
+        er.errors.InputError, match=r"^the task is not of this graph; make it with graph.task"
+    ):
         topk.anyburl(people[1], people[0], TASK)
     with pytest.raises(
-        er.InputError, match=r"^unknown order of lists; got 'best'; allowed: scores, listed$"
+        er.errors.InputError, match=r"^unknown order of lists; got 'best'; allowed: scores, listed$"
     ):
         topk.anyburl(people[1], people[0], order="best")
 
@@ -465,7 +467,7 @@ def test_json_lines_give_the_engines_ranks(tmp_path):
     path = write(tmp_path / "llm.jsonl", records(TASK, scored(), 14))
     found = topk.jsonl(path, NATIONS)
     assert same(found, truth())
-    assert found.protocol["model"] == "llm.jsonl"
+    assert found.protocol.model == "llm.jsonl"
     path = write(tmp_path / "short.jsonl", records(TASK, scored(), 5))
     order = best(scored()[1], 5)
     assert same(
@@ -534,22 +536,24 @@ def test_json_lines_for_single_targets_and_relations(people):
 def test_json_lines_that_cannot_be_right(people, line, message):
     graph, path = people
     path.write_text(line + "\n")
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         topk.jsonl(path, graph)
 
 
 def test_files_that_cannot_be_read(people):
     graph, path = people
-    with pytest.raises(er.InputError, match=r"^no such file; got .*preds.txt$"):
+    with pytest.raises(er.errors.InputError, match=r"^no such file; got .*preds.txt$"):
         topk.jsonl(path, graph)
     path.write_bytes(b"a\n\xff\n")
-    with pytest.raises(er.InputError, match=r"preds.txt:1: not JSON"):
+    with pytest.raises(er.errors.InputError, match=r"preds.txt:1: not JSON"):
         topk.jsonl(path, graph)
     path.write_bytes(b"\xff\n")
-    with pytest.raises(er.InputError, match=r"preds.txt:1: not UTF-8; save it as UTF-8"):
+    with pytest.raises(er.errors.InputError, match=r"preds.txt:1: not UTF-8; save it as UTF-8"):
         topk.jsonl(path, graph)
     path.write_bytes(gzip.compress(b"\n" * 99)[:-9])
-    with pytest.raises(er.InputError, match=r"^cannot read .*preds.txt; got .*; it may be damaged"):
+    with pytest.raises(
+        er.errors.InputError, match=r"^cannot read .*preds.txt; got .*; it may be damaged"
+    ):
         topk.jsonl(path, graph, lenient=True)
 
 
@@ -561,7 +565,7 @@ def test_lists_in_the_shell(tmp_path):
     found = er.Ranks.load(out)
     assert text == f"{found.evaluate('mrr')}\n"
     assert same(found, topk.anyburl(path, NATIONS))
-    assert "of targets not listed, anywhere among the rest" in found.protocol["scores"]
+    assert "of targets not listed, anywhere among the rest" in found.protocol.scores
     lists = write(tmp_path / "lists.jsonl", records(TASK, scored(), 4))
     text = shell("import", "lists", lists, "--data", "nations", "--sides", "head", "-m", "mrr")
     assert (

@@ -44,8 +44,8 @@ def batch(i, device="cpu"):
 def expected(weighted, which=range(BATCHES)):
     """The same from NumPy, all at once."""
     scores, target, known, weight = map(np.concatenate, zip(*map(batch, which), strict=True))
-    ranks = er.Ranks.from_scores(scores, target, known, weight=weight if weighted else None)
-    return ranks.evaluate(*METRICS).flat(plain=True)
+    ranks = er.Ranks.from_scores(scores, target, known, weights=weight if weighted else None)
+    return ranks.evaluate(*METRICS).to_dict(plain=True)
 
 
 def ranking_metric(*metrics, **options):
@@ -86,9 +86,9 @@ def test_metric_takes_whatever_torch_does():
     half, given = scores.bfloat16(), np.arange(7) % 3 > 0
     metric = ranking_metric()
     metric.update(half, target.tolist(), known.numpy(), torch.as_tensor(given))
-    metric.update(scores[:0].numpy(), [], weight=torch.ones(0, dtype=torch.bfloat16))
-    ranks = er.Ranks.from_scores(half.float(), target, known, weight=given.astype(float))
-    assert exact(metric.compute()) == ranks.evaluate(*METRICS).flat(plain=True)
+    metric.update(scores[:0].numpy(), [], weights=torch.ones(0, dtype=torch.bfloat16))
+    ranks = er.Ranks.from_scores(half.float(), target, known, weights=given.astype(float))
+    assert exact(metric.compute()) == ranks.evaluate(*METRICS).to_dict(plain=True)
 
 
 def test_metric_is_kept_in_checkpoints():
@@ -105,7 +105,7 @@ def test_metric_takes_ranks_as_they_are(ranks):
     metric = ranking_metric("index(mrr)", "mr")
     for _, half in ranks.by("side"):
         metric.update(half)
-    assert exact(metric.compute()) == ranks.evaluate("index(mrr)", "mr").flat(plain=True)
+    assert exact(metric.compute()) == ranks.evaluate("index(mrr)", "mr").to_dict(plain=True)
     assert metric.tally == ranks.tally()
 
 
@@ -122,7 +122,7 @@ def test_metric_without_names_gives_the_default_table(ranks):
     library("torchmetrics")
     metric = integrations.torchmetrics.RankingMetric()
     metric.update(ranks)
-    assert exact(metric.compute()) == ranks.evaluate().flat(plain=True)
+    assert exact(metric.compute()) == ranks.evaluate().to_dict(plain=True)
     metric.reset()
     metric.update(er.Ranks.of([1, 1], candidates=1))  # chance leaves no room: undefined, no error
     assert metric.compute()["index_mrr"].isnan()
@@ -154,8 +154,8 @@ def test_metric_goes_into_collections_and_trackers():
         tracker.increment()
         tracker.update(*batch(i)[:3])
     scores, target, known, weight = map(np.concatenate, zip(*map(batch, range(3)), strict=True))
-    ranks = er.Ranks.from_scores(scores, target, known, weight=weight)
-    kind = ranks.evaluate("mrr", "mr", ties="optimistic").flat("v/")
+    ranks = er.Ranks.from_scores(scores, target, known, weights=weight)
+    kind = ranks.evaluate("mrr", "mr", ties="optimistic").to_dict("v/")
     assert exact(both.compute()) == {"v/a": ranks.evaluate("mrr")["mrr"], **kind}
     worst_first = [ranking_metric("mr") for _ in range(3)]
     for i, metric in enumerate(worst_first):
@@ -178,17 +178,19 @@ def test_metric_goes_into_collections_and_trackers():
 )
 def test_metric_refuses(change, message):
     library("torch")
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         ranking_metric().update(*change(*batch(0)[:2]))
 
 
 def test_metric_refuses_weights_beside_ranks(ranks):
-    with pytest.raises(er.InputError, match=r"ranks bring their targets and weights along; update"):
-        ranking_metric().update(ranks, weight=np.ones(len(ranks)))
+    with pytest.raises(
+        er.errors.InputError, match=r"ranks bring their targets and weights along; update"
+    ):
+        ranking_metric().update(ranks, weights=np.ones(len(ranks)))
 
 
 def test_metric_refuses_unknown_ties():
-    with pytest.raises(er.InputError, match="unknown tie rule; got 'lucky'"):
+    with pytest.raises(er.errors.InputError, match="unknown tie rule; got 'lucky'"):
         ranking_metric(ties="lucky")
 
 

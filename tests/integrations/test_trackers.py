@@ -48,9 +48,9 @@ LEGAL = re.compile(r"[\w.-]+")  # for MLflow and everybody else
 
 def test_flat_has_a_key_per_value(ranks):
     result = ranks.evaluate("mrr", "hits@10", "z(1/gmr)")
-    assert result.flat() == {str(e): result[e] for e in result}
-    assert [er.parse(key) for key in result.flat()] == list(result)
-    assert result.flat("valid/", plain=True) == {
+    assert result.to_dict() == {str(e): result[e] for e in result}
+    assert [er.parse(key) for key in result.to_dict()] == list(result)
+    assert result.to_dict("valid/", plain=True) == {
         "valid/mrr": result["mrr"],
         "valid/hits_at_10": result["hits@10"],
         "valid/z_igmr": result["z(igmr)"],
@@ -60,11 +60,11 @@ def test_flat_has_a_key_per_value(ranks):
 def test_flat_puts_groups_behind_their_labels(ranks):
     groups = ranks.by("side", "relation").evaluate("mrr", "hits@1")
     rows = groups.rows()
-    flat = groups.flat()
+    flat = groups.to_dict()
     assert len(flat) == 2 * len(rows)
     assert all(flat[f"{r['side']}/{r['relation']}/hits@1"] == r["hits@1"] for r in rows)
     one_side = ranks[ranks.keys["side"] == "head"].by("side").evaluate("mrr")
-    assert list(one_side.flat()) == ["head/mrr"]  # as with two sides
+    assert list(one_side.to_dict()) == ["head/mrr"]  # as with two sides
 
 
 @given(st.lists(expressions, unique=True, min_size=2, max_size=6))
@@ -83,9 +83,9 @@ def test_plain_labels_are_legal(text):
 def test_keys_that_would_collide_are_refused():
     ranks = er.Ranks.of([1, 2], candidates=9, keys={"relation": ["born in", "born_in"]})
     result = ranks.by("relation").evaluate("mrr")
-    assert len(result.flat()) == 2
-    with pytest.raises(er.InputError, match="same key; got 'born_in/mrr'; take rows"):
-        result.flat(plain=True)
+    assert len(result.to_dict()) == 2
+    with pytest.raises(er.errors.InputError, match="same key; got 'born_in/mrr'; take rows"):
+        result.to_dict(plain=True)
 
 
 @pytest.mark.parametrize("name", ["count", "tie_rate", "mrr"])
@@ -96,14 +96,16 @@ def test_a_value_does_not_take_the_place_of_a_key(name):
     assert "few" in result.text()
     wants = [result.rows, result.csv, result.to_polars]
     for want in [*wants, *([result.json] if name != "mrr" else [])]:  # JSON has values one level below
-        with pytest.raises(er.InputError, match=f"same name; got '{name}'; rename the key column"):
+        with pytest.raises(
+            er.errors.InputError, match=f"same name; got '{name}'; rename the key column"
+        ):
             want()
 
 
 def test_two_keys_of_one_name_are_refused():
     parts = {"a": er.Ranks.of([1, 2], candidates=9, keys={"model": ["x", "y"]}).by("model")}
     result = er.intervals(parts, "mrr").evaluation
-    with pytest.raises(er.InputError, match="two columns would have the same name; got 'model'"):
+    with pytest.raises(er.errors.InputError, match="two columns would have the same name; got 'model'"):
         result.rows()
 
 
@@ -119,7 +121,7 @@ def every(ranks):
         "groups": ranks.by("side", "relation").evaluate("count", "mrr", "index(mrr)"),
         "intervals": er.intervals(ranks, "mrr"),
         "comparison": er.compare(a=ranks, b=other, mixed=True),
-        "seeds": er.seeds([ranks, other], "mrr", "mr"),
+        "seeds": er.summarize_runs([ranks, other], "mrr", "mr"),
         "published": er.adjust({"mrr": 0.7, "hits@10": 0.9}, data="nations", split="test"),
     }
 
@@ -221,7 +223,7 @@ def test_there_is_an_extra_for_each(name):
 
 def test_absent_library_names_its_extra(monkeypatch, ranks):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(er.InputError, match=r"this needs pandas; got .*'evenrank\[pandas\]'"):
+    with pytest.raises(er.errors.InputError, match=r"this needs pandas; got .*'evenrank\[pandas\]'"):
         ranks.to_pandas()
 
 
@@ -231,7 +233,7 @@ def test_old_library_names_its_extra(monkeypatch, ranks):
         "this version of xarray is too old; got 0.21.1; allowed: 2024.6 or newer; "
         "pip install --upgrade 'evenrank[xarray]'"
     )
-    with pytest.raises(er.InputError, match=re.escape(message)):
+    with pytest.raises(er.errors.InputError, match=re.escape(message)):
         ranks.to_xarray()
 
 
@@ -263,7 +265,7 @@ def saved(ranks, tmp_path, monkeypatch):
 
 def logged_by_both(ranks):
     by_side = ranks.by("side").evaluate("mrr", "index(mrr)")
-    return {**ranks.evaluate().flat(plain=True), **by_side.flat(plain=True)}
+    return {**ranks.evaluate().to_dict(plain=True), **by_side.to_dict(plain=True)}
 
 
 def test_mlflow_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path):
@@ -275,9 +277,9 @@ def test_mlflow_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path):
     assert run.data.params == ranks.evaluate().protocol
     assert run.data.tags["protocol"] == ranks.evaluate().fingerprint
     kept = mlflow.artifacts.download_artifacts(run_id=run.info.run_id, artifact_path=saved)
-    assert er.Ranks.load(kept).evaluate().flat() == ranks.evaluate().flat()
+    assert er.Ranks.load(kept).evaluate().to_dict() == ranks.evaluate().to_dict()
     with mlflow.start_run(), pytest.raises(mlflow.MlflowException, match="Invalid"):
-        mlflow.log_metrics(ranks.evaluate("hits@10").flat())  # why plain keys are needed
+        mlflow.log_metrics(ranks.evaluate("hits@10").to_dict())  # why plain keys are needed
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

@@ -54,8 +54,8 @@ def test_trec_by_hand(retrieval):
         found = answer in lists[query][:20]
         assert (listed, equal) == ((better, 0) if found else (len(cut), len(order) - 1 - len(cut)))
     assert ranks.candidates.tolist() == [61 - len(right[query]) for query in ranks.keys["query"]]
-    assert ranks.protocol["model"] == "bm25"
-    assert ranks.protocol["relevant"] == "judged 1 or more"
+    assert ranks.protocol.model == "bm25"
+    assert ranks.protocol.extra["relevant"] == "judged 1 or more"
 
 
 def test_trec_agrees_with_trec_eval(retrieval):
@@ -78,7 +78,7 @@ def test_trec_agrees_with_trec_eval(retrieval):
     assert np.where(listed, 1 / (ranks.better + 1), 0).mean() == pytest.approx(
         np.mean([row["recip_rank"] for row in theirs])
     )
-    assert f"{(~listed).mean():.1%} of targets not listed" in ranks.protocol["scores"]
+    assert f"{(~listed).mean():.1%} of targets not listed" in ranks.protocol.scores
 
 
 def test_trec_agrees_with_ir_measures(retrieval):
@@ -187,7 +187,7 @@ def test_trec_leaves_out_what_is_not_judged(retrieval):
 def test_trec_refuses(tmp_path, run, judged, options, message):
     (tmp_path / "run.txt").write_text(run)
     (tmp_path / "qrels.txt").write_text(judged)
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         trec.ranks(tmp_path / "run.txt", tmp_path / "qrels.txt", **{"candidates": 9} | options)
 
 

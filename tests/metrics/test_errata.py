@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import evenrank as er
+from evenrank.metrics.adjusted import ratio
 
 N, n, k = 6, 3, 2
 EQUAL = [N] * n
@@ -26,12 +27,12 @@ def harmonic(size, power=1):
 def agree(metric, sizes, weights=None, *, mean=None, var=None):
     """Check the enumerated and the exact law against a formula."""
     for method in ("enumerate", "exact"):
-        law = er.null(metric, sizes, weights=weights, method=method)
+        law = er.chance(metric, sizes, weights=weights, method=method)
         if mean is not None:
             assert law.mean() == pytest.approx(mean, rel=1e-12), method
         if var is not None:
             assert law.var() == pytest.approx(var, rel=1e-12), method
-    return er.null(metric, sizes, weights=weights, method="enumerate")
+    return er.chance(metric, sizes, weights=weights, method="enumerate")
 
 
 def outcomes(metric):
@@ -46,7 +47,7 @@ def test_variance_of_the_mean_rank_is_that_of_a_mean():
     law = agree("mr", EQUAL, mean=(N + 1) / 2, var=printed / n)
     assert abs(law.var() / printed - 1) > 0.5
     agree("mr", MIXED, WEIGHTS, mean=W @ (MIXED + 1) / 2, var=W**2 @ (MIXED**2 - 1) / 12)
-    assert er.null("mr", [N], method="enumerate").var() == pytest.approx(printed)  # one task alone
+    assert er.chance("mr", [N], method="enumerate").var() == pytest.approx(printed)  # one task alone
 
 
 def test_expected_reciprocal_rank_is_discrete():
@@ -76,16 +77,16 @@ def test_variance_of_hits_is_that_of_a_share():
     chance = np.minimum(1, 5 / MIXED)  # k = 5 is above the two candidates of the first task
     agree("hits@5", MIXED, WEIGHTS, mean=W @ chance, var=W**2 @ (chance * (1 - chance)))
     assert W @ chance < W @ (5 / MIXED)
-    assert er.null("hits@10", EQUAL, method="enumerate").mean() == 1.0
-    assert er.null("hits@10", EQUAL).var() == 0.0
+    assert er.chance("hits@10", EQUAL, method="enumerate").mean() == 1.0
+    assert er.chance("hits@10", EQUAL).var() == 0.0
 
 
 def test_adjusted_mean_rank_is_one_under_chance():
     """Printed: MR* = 2/(N(N-1)) sum r; only 2/(n(N+1)) sum r is 1 on average under chance."""
-    total = n * er.null("mr", EQUAL, method="enumerate").mean()
+    total = n * er.chance("mr", EQUAL, method="enumerate").mean()
     assert 2 / (n * (N + 1)) * total == pytest.approx(1)
     assert abs(2 / (N * (N - 1)) * total - 1) > 0.1
-    assert er.ratio(er.null("mr", EQUAL)).scale == pytest.approx(2 / (n * (N + 1)) * n)
+    assert ratio(er.chance("mr", EQUAL)).scale == pytest.approx(2 / (n * (N + 1)) * n)
     assert outcomes("ratio(mr)").mean() == pytest.approx(1)
 
 
@@ -98,9 +99,9 @@ def test_adjusted_mean_rank_is_one_under_chance():
 )
 def test_other_adjusted_metrics_are_one_under_chance(metric, printed):
     """Printed: MRR* and H* scale the sum over tasks; dividing the mean by its expectation gives 1."""
-    law = er.null(metric, EQUAL, method="enumerate")
+    law = er.chance(metric, EQUAL, method="enumerate")
     assert abs(printed * n * law.mean() - 1) > 0.1
-    assert er.ratio(er.null(metric, EQUAL))(law.mean()) == pytest.approx(1)
+    assert ratio(er.chance(metric, EQUAL))(law.mean()) == pytest.approx(1)
     assert outcomes(f"ratio({metric})").mean() == pytest.approx(1)
     assert outcomes(f"index({metric})").mean() == pytest.approx(0, abs=1e-12)
 
@@ -129,7 +130,7 @@ def test_geometric_mean_rank_has_a_closed_form():
         agree(metric, MIXED, WEIGHTS, mean=mean, var=np.prod(power(2 * q)) - mean**2)
         single = np.mean(np.arange(1.0, N + 1) ** (q / n))
         agree(metric, EQUAL, mean=single**n)
-        assert er.null(metric, EQUAL).mean().method == "formula"
+        assert er.chance(metric, EQUAL).mean().method == "formula"
 
 
 def test_filtered_means_without_every_known_answer():
@@ -147,7 +148,7 @@ def test_filtered_means_without_every_known_answer():
     printed = er.Ranks.from_scores(scores, target, np.broadcast_to(test_only, scores.shape))
     assert set(right.candidates) == {5 - 4 + 1}  # |E| - |known| + 1: the target itself stays
     assert set(printed.candidates) == {4}
-    law = er.null("mrr", [2], method="enumerate")
+    law = er.chance("mrr", [2], method="enumerate")
     assert right.evaluate("mrr")["mrr"] == pytest.approx(law.mean(), rel=1e-12)
     assert printed.evaluate("mrr")["mrr"] != pytest.approx(law.mean(), rel=1e-2)
 

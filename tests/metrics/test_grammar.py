@@ -85,13 +85,13 @@ def test_spaces_and_case_do_not_matter():
     ],
 )
 def test_what_cannot_be_read_says_so(text, message):
-    with pytest.raises(er.EvenrankError, match=message.replace("(", r"\(")) as caught:
+    with pytest.raises(er.errors.EvenrankError, match=message.replace("(", r"\(")) as caught:
         er.parse(text)
     assert "\n" not in str(caught.value)
 
 
 def test_a_metric_must_be_a_string_or_a_metric():
-    with pytest.raises(er.InputError, match="must be a string or a metric; got int"):
+    with pytest.raises(er.errors.InputError, match="must be a string or a metric; got int"):
         er.parse(3)  # type: ignore[arg-type]
 
 
@@ -119,7 +119,7 @@ def test_defined_metrics_take_part_in_the_grammar():
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the pole divides by zero, which is the point
 def test_bad_definitions_are_refused(name, function, message):
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         er.define(name, function)
 
 

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import evenrank as er
+from evenrank.metrics.metric import Statistic
 from evenrank.metrics.ties import TIES
 
 close = pytest.approx
@@ -55,7 +56,7 @@ def test_median_agrees_with_the_oracle(table, ties):
 def test_statistics_agree_with_numpy(table, at):
     ranks = np.array([row[0] + 1.0 for row in table])
     tally = own.tally(table)
-    assert er.Statistic("quantile", at)(tally) == close(np.quantile(ranks, at), rel=1e-12)
+    assert Statistic("quantile", at)(tally) == close(np.quantile(ranks, at), rel=1e-12)
     assert er.parse("var")(tally) == close(ranks.var(), rel=1e-12, abs=1e-12)
     assert er.parse("std")(tally) == close(ranks.std(), rel=1e-12, abs=1e-6)
     mad = np.median(np.abs(ranks - np.median(ranks))) / 0.6744897501960817
@@ -70,7 +71,7 @@ def test_weighted_quantiles_repeat_rows(table, at):
     weights = [2.0 if row[3] == 2.0 else 1.0 for row in table]
     better, equal, candidates, _ = zip(*table, strict=True)
     assume(len(set(weights)) > 1)
-    weighted = er.Statistic("quantile", at)(er.Tally.of(better, equal, candidates, weights))
+    weighted = Statistic("quantile", at)(er.Tally.of(better, equal, candidates, weights))
     ranks = [row[0] + 1 + row[1] / 2 for row in twice]
     assert weighted == close(np.quantile(ranks, at, method="averaged_inverted_cdf"))
 

@@ -29,7 +29,8 @@ from checkpoints import (
 
 import evenrank as er
 from evenrank.errors import InputError
-from evenrank.models.readers import load, read
+from evenrank.models import load
+from evenrank.models.readers import read
 
 
 class Bomb:
@@ -182,5 +183,5 @@ def test_the_shell(tmp_path):
     )
     assert result.exit_code == 0
     ranks = er.rank(load(path, nations), nations.task("test"), progress=False)
-    assert json.loads(result.stdout)["rows"][0]["values"] == ranks.evaluate("mrr").flat()
+    assert json.loads(result.stdout)["rows"][0]["values"] == ranks.evaluate("mrr").to_dict()
     assert "run: taken to be numbered as the graph is" in result.stderr

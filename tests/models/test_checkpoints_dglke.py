@@ -25,7 +25,8 @@ from checkpoints import (
 
 import evenrank as er
 from evenrank.errors import InputError
-from evenrank.models.readers import load, read
+from evenrank.models import load
+from evenrank.models.readers import read
 from evenrank.models.readers.checkpoint import renumbered
 
 
@@ -94,7 +95,7 @@ def test_distances_of_dglke_keep_their_gamma(tmp_path, name):
     for one in (model, er.models.load(tmp_path / "again.safetensors")):
         ranks = er.rank(one, task, progress=False)
         margin = "" if name == "DistMult" else f" (of {GAMMA:g} - distance)"  # a product has none
-        assert ranks.protocol["scores"] == f"float32, log-sigmoid{margin}, known answers lose 1"
+        assert ranks.protocol.scores == f"float32, log-sigmoid{margin}, known answers lose 1"
         assert ranks.better.tolist() == want.better.tolist()
         assert ranks.equal.tolist() == want.equal.tolist()
 
@@ -109,7 +110,7 @@ def test_transr_of_dglke_is_a_black_box_and_says_so(tmp_path):
     model = load(tmp_path / "run")
     agree(model, every(score, range(N), range(R), range(N)))
     task = er.Graph.of([[0, 0, 1]], entities=N, relations=R, test=[[0, 1, 2]]).task(protocol="dgl-ke")
-    assert er.rank(model, task).protocol["scores"].startswith("float32, log-sigmoid (of 9 - distance)")
+    assert er.rank(model, task).protocol.scores.startswith("float32, log-sigmoid (of 9 - distance)")
     assert model.gamma == renumbered(model, np.roll(np.arange(N), 1), None).gamma == GAMMA
     assert model.notes == (
         "tails are ranked by h + r, as triples are scored; DGL-KE ranks them by h - r",

@@ -23,7 +23,8 @@ from checkpoints import (
 )
 
 from evenrank.errors import InputError
-from evenrank.models.readers import load, read
+from evenrank.models import load
+from evenrank.models.readers import read
 
 
 class Config:

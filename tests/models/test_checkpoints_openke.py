@@ -23,7 +23,8 @@ from checkpoints import (
 
 import evenrank as er
 from evenrank.errors import InputError
-from evenrank.models.readers import load, read
+from evenrank.models import load
+from evenrank.models.readers import read
 
 
 def openke_trans(p, norm, project=lambda e, e_index, r: e):

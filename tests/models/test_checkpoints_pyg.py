@@ -15,7 +15,7 @@ from checkpoints import (
 
 import evenrank as er
 from evenrank.errors import InputError
-from evenrank.models.readers import load
+from evenrank.models import load
 
 pytestmark = pytest.mark.filterwarnings("ignore:::(torch_geometric|tqdm)")
 

@@ -23,7 +23,8 @@ from checkpoints import (
 
 import evenrank as er
 from evenrank.errors import InputError
-from evenrank.models.readers import load, read
+from evenrank.models import load
+from evenrank.models.readers import read
 
 UNIT = np.float32((GAMMA + 2) / D) / 3.14159262358979323846
 ROTATE = {

@@ -15,14 +15,15 @@ import shared
 
 import evenrank as er
 from evenrank.integrations import pykeen
-from evenrank.models.readers import READERS, Checkpoint, load
+from evenrank.models import load
+from evenrank.models.readers import READERS, Checkpoint
 from evenrank.models.readers import checkpoint as _checkpoint
 from evenrank.models.readers.checkpoint import fit, renumbered
 
 
 def refused(call, *args, **kwargs):
     """Give the one line that says why a call is refused."""
-    with pytest.raises(er.InputError) as caught:
+    with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
     return str(caught.value)
 

@@ -32,7 +32,9 @@ NAMES += ("RESCAL", "TuckER", "TuckER normalised")
 
 def raises(*parts):
     """Expect one line that says all of this."""
-    return pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
+    return pytest.raises(
+        er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
+    )
 
 
 def build(name, inverse=None, dtype=np.float64, seed=0):
@@ -173,7 +175,7 @@ def test_ranking_by_a_model_is_ranking_by_its_formula(name, inverse):
         assert (ranks.better + ranks.equal <= high).all()
         if side != "pair":  # (h, r, h) has the same score for all h in TransE
             assert low.tolist() == high.tolist()
-        assert ranks.protocol["model"] == model.name
+        assert ranks.protocol.model == model.name
 
 
 # What arrays may be -------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import pytest
 import shared
 
 import evenrank as er
-from evenrank.models.readers import load, read
+from evenrank.models import load
+from evenrank.models.readers import read
 from evenrank.models.readers.pykeen import _records
 from evenrank.models.readers.pykeen._records import Record, Unreadable, records
 
@@ -27,7 +28,7 @@ QUERIES = np.array([(entity, relation) for entity in range(6) for relation in ra
 
 def refused(call, *args, **kwargs):
     """Give the one line that says why a call is refused."""
-    with pytest.raises(er.InputError) as caught:
+    with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
     return str(caught.value)
 

@@ -19,6 +19,8 @@ import shared
 import evenrank as er
 from evenrank._internal.table import figure
 from evenrank.graphs import atlas
+from evenrank.metrics.adjusted import index
+from evenrank.metrics.chance import NullDistribution
 from evenrank.published import Board, Footing, Given, _footing
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +28,7 @@ DOCS = ROOT / "docs" / "published.md"
 FORMS = ("chance", "ratio", "index", "z")
 
 
-def raises(message, error=er.EvenrankError):
+def raises(message, error=er.errors.EvenrankError):
     return pytest.raises(error, match=message)
 
 
@@ -66,9 +68,9 @@ def test_a_data_set_stands_for_its_candidate_counts(ranked, nations):
     values = {"mrr": 0.476, "hits@10": 0.96, "mr": 3.5, "igmr": 0.4, "median": 2.0}
     by_name, by_graph = (er.adjust(values, data=data) for data in ("nations", nations))
     by_sizes = er.adjust(values, sizes=ranked)
-    assert by_name.flat() == by_graph.flat() == by_sizes.flat()
+    assert by_name.to_dict() == by_graph.to_dict() == by_sizes.to_dict()
     assert by_name.protocol == by_graph.protocol
-    assert by_name["index(mrr)"] == er.index(er.null("mrr", ranked))(0.476)
+    assert by_name["index(mrr)"] == index(er.chance("mrr", ranked))(0.476)
 
 
 @pytest.mark.parametrize("side", ["head", "tail", "both"])
@@ -78,20 +80,20 @@ def test_split_side_and_filter_are_those_of_a_ranking(nations, split, side, know
     task = nations.task(split, sides=side, filter=known)
     ranks = er.rank(constant, task, progress=False)
     result = er.adjust({"mrr": 0.5}, data="nations", split=split, side=side, filter=known)
-    assert result.flat() == er.adjust({"mrr": 0.5}, sizes=ranks).flat()
+    assert result.to_dict() == er.adjust({"mrr": 0.5}, sizes=ranks).to_dict()
     words = {k: v for k, v in task.protocol.items() if k not in ("content", "candidates")}
     assert result.protocol.items() >= words.items()
-    assert result.protocol["tasks"] == str(len(ranks))
+    assert result.protocol.extra["tasks"] == str(len(ranks))
 
 
 def test_the_protocol_tells_protocols_apart(nations):
     asked = [{}, {"split": "valid"}, {"side": "head"}, {"filter": None}, {"unseen": "drop"}]
     prints = [er.adjust({"mrr": 0.5}, data="wn18rr", **options).fingerprint for options in asked]
     assert len(set(prints)) == len(prints)
-    assert er.adjust({"mrr": 0.5}, data="WN18RR").protocol["data"] == "wn18rr"
+    assert er.adjust({"mrr": 0.5}, data="WN18RR").protocol.data == "wn18rr"
     toy = er.Graph.of([[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="toy", unseen="drop")
-    assert er.adjust({"mrr": 0.9}, data=toy).protocol["unseen"] == "drop"
-    assert er.adjust({"mrr": 0.9}, data=toy).protocol["data"] == "toy"
+    assert er.adjust({"mrr": 0.9}, data=toy).protocol.unseen == "drop"
+    assert er.adjust({"mrr": 0.9}, data=toy).protocol.data == "toy"
 
 
 def test_adjusted_values_are_taken_back():
@@ -99,7 +101,7 @@ def test_adjusted_values_are_taken_back():
     for form in ("ratio", "index", "z"):
         names = [f"{form}({metric})" for metric in ("mrr", "mr", "hits@10")]
         back = er.adjust({name: raw[name] for name in names}, data="fb15k237")
-        assert back.flat() == pytest.approx(raw.flat(), rel=1e-9)
+        assert back.to_dict() == pytest.approx(raw.to_dict(), rel=1e-9)
 
 
 def test_weights_go_with_sizes():
@@ -115,11 +117,11 @@ def test_weights_go_with_sizes():
 @pytest.mark.parametrize("name", ["mrr", "hits@10", "igmr", "imr", "ndcg", "1/median", "index(mr)"])
 def test_percent_is_detected_and_said(name):
     percent, fraction = (er.adjust({name: x}, sizes={100: 9}) for x in (57.1, 0.571))
-    assert percent.flat() == fraction.flat()
+    assert percent.to_dict() == fraction.to_dict()
     assert percent.notes == (f"{er.parse(name)}=57.1 is read as 57.1 %",)
     assert fraction.notes == ()
     assert f"{er.parse(name)}=57.1 is read as 57.1 %" in str(percent)
-    assert "57.1 %" in percent.json()
+    assert "57.1 %" in percent.to_json()
 
 
 @pytest.mark.parametrize(("name", "value"), [("mr", 57.1), ("z(mrr)", 3.0), ("ratio(mrr)", 2.5)])
@@ -138,7 +140,7 @@ def test_percent_can_be_marked():
     assert er.adjust({"hits@1": "0.8%"}, data="wn18rr", percent=False)["hits@1"] == 0.008
     with raises("values of hits@k may be percent or fractions; got hits@1=0.8 beside hits@10=57.1"):
         er.adjust({"hits@1": 0.8, "hits@10": "57.1%"}, data="wn18rr")
-    with raises("mr has no percent: it is not a part of 1; got 5%", er.InputError):
+    with raises("mr has no percent: it is not a part of 1; got 5%", er.errors.InputError):
         er.adjust({"mr": "5%"}, data="wn18rr")
 
 
@@ -213,9 +215,9 @@ def test_bad_options_are_errors(options, message):
 
 
 def test_no_room_above_chance_is_an_error():
-    with raises("index.hits@10. is undefined: chance always gets 1", er.DegenerateError):
+    with raises("index.hits@10. is undefined: chance always gets 1", er.errors.DegenerateError):
         er.adjust({"hits@10": 1.0}, sizes=[10, 7])
-    with raises("infinite", er.NoLawError):
+    with raises("infinite", er.errors.NullDistributionError):
         er.adjust({"1/hits@10": 3.0}, data="wn18rr")
 
 
@@ -233,19 +235,23 @@ def test_baseline_is_what_ranking_a_constant_scorer_gives(ranked):
             assert result[metric][row] == want[metric]
     assert labels[:2] == ["chance", "chance, std"]
     for metric in result:
-        law = er.null(metric, ranked)
+        law = er.chance(metric, ranked)
         assert result[metric][:2].tolist() == [law.mean(), law.std()]
         assert result[metric][4] == metric.best  # a constant scorer is perfect to an optimist
 
 
 def test_expected_ties_tell_a_constant_scorer_that_it_is_chance():
     result = er.baseline("wn18rr", "mrr", "hits@10", "mr", "ndcg", "index(mrr)", "z(mr)")
-    chance, expected, realistic = result.values[0], result.values[2], result.values[3]
+    chance, expected, realistic = (
+        result.values_by_group[0],
+        result.values_by_group[2],
+        result.values_by_group[3],
+    )
     assert expected == pytest.approx(chance, rel=1e-9, abs=1e-9)
     assert realistic[0] < 0.2 * chance[0]
     assert result["index(mrr)"][0] == pytest.approx(0, abs=1e-15)
     assert result["z(mr)"][1] == pytest.approx(1, rel=1e-12)
-    law = er.null("mrr", er.atlas("wn18rr"))
+    law = er.chance("mrr", er.atlas("wn18rr"))
     assert result["index(mrr)"][1] == pytest.approx(law.std() / (1 - law.mean()))
 
 
@@ -263,7 +269,7 @@ def test_baseline_knows_every_data_set(name):
 def test_baseline_by_sampling():
     result, sizes = er.baseline("nations", "mrr", "imr", "median"), er.atlas("nations")
     for metric in result:
-        sampled = er.null(metric, sizes, method="sample", samples=4000)
+        sampled = er.chance(metric, sizes, method="sample", samples=4000)
         assert result[metric][0] == pytest.approx(sampled.mean(), abs=5 * sampled.mean().error)
         assert result[metric][1] == pytest.approx(sampled.std(), abs=5 * sampled.std().error)
 
@@ -271,8 +277,8 @@ def test_baseline_by_sampling():
 def test_baseline_takes_the_protocol_and_a_graph(nations):
     raw = er.baseline(nations, "mr", split="valid", side="head", filter=None)
     assert raw["mr"][0] == 7.5  # among all 14
-    assert raw.protocol["filter"] == "none"
-    assert raw.protocol["sides"] == "head"
+    assert raw.protocol.filter == "none"
+    assert raw.protocol.sides == "head"
     assert er.baseline(nations, "mr").values.tolist() == er.baseline("nations", "mr").values.tolist()
 
 
@@ -280,7 +286,7 @@ def test_baseline_shows_itself():
     result = er.baseline("nations", "mrr", "mr")
     assert [row["baseline"] for row in result.rows()][:2] == ["chance", "chance, std"]
     assert "constant, ties optimistic" in str(result)
-    assert len(json.loads(result.json())["rows"]) == 6
+    assert len(json.loads(result.to_json())["rows"]) == 6
     for message, metric in [
         ("count does not depend", "count"),
         ("no exact law", "std"),
@@ -425,7 +431,7 @@ def test_protocols_are_boards_of_their_own():
 def test_laws_are_worked_out_once(monkeypatch):
     made = Counter()
 
-    class Counted(er.Null):
+    class Counted(NullDistribution):
         def __init__(self, metric, sizes):
             made[str(metric), sizes.total] += 1
             super().__init__(metric, sizes)
@@ -445,9 +451,9 @@ def test_results_are_shown_in_every_way(table):
     assert "read as fractions: mrr; as percent: hits@10" in text
     assert "source: Paper & Co" in text
     assert text.count("\n\n") == 1
-    frame = pl.read_csv(results.csv().encode())
+    frame = pl.read_csv(results.to_csv().encode())
     assert frame["index"].to_list() == [row["index"] for row in results.rows()]
-    content = json.loads(results.json())
+    content = json.loads(results.to_json())
     assert content["rows"] == results.rows()
     assert content["across"][0] == {
         "data": ["wn18rr", "nations"],
@@ -458,8 +464,8 @@ def test_results_are_shown_in_every_way(table):
         "models": 2,
     }
     assert content["boards"][0]["tasks"] == "6,268"
-    assert results.markdown().count("\n| --- |") == 2
-    assert results.latex().count(r"\begin{tabular}") == 2
+    assert results.to_markdown().count("\n| --- |") == 2
+    assert results.to_latex().count(r"\begin{tabular}") == 2
     assert results._repr_html_().count("<table>") == 2
     alone = er.published([{"model": "A", "data": "wn18rr", "mr": 400}])
     assert len(alone.tables()) == 1  # nothing to compare across, and nothing to say about percent
@@ -485,7 +491,7 @@ def test_corner_cases_of_csv(table):
     assert comma.rows()[0]["model"] == 'Müller, A. "β"'
     lines = er.published(table('model,data,mrr\n"of two\nlines",wn18rr,0.4\n'))
     assert lines.rows()[0]["model"] == "of two lines"
-    assert lines.markdown().count("\n|") == 2
+    assert lines.to_markdown().count("\n|") == 2
 
 
 HEAD = "model,data,metric,value\n"
@@ -669,10 +675,10 @@ def test_adjust_by_data_set():
 def test_adjust_a_file(table):
     path = table(LONG)
     assert run("adjust", path) == f"{er.published(path)}\n"
-    assert run("adjust", path, "-m", "mrr", "--csv") == f"{er.published(path, 'mrr').csv()}\n"
+    assert run("adjust", path, "-m", "mrr", "--csv") == f"{er.published(path, 'mrr').to_csv()}\n"
     assert (
         run("adjust", path, "--json", "--unseen", "drop")
-        == er.published(path, unseen="drop").json() + "\n"
+        == er.published(path, unseen="drop").to_json() + "\n"
     )
     assert run("adjust", path, "--markdown").startswith("| data | metric | model |")
     assert run("adjust", path, "--latex").count(r"\end{tabular}") == 2
@@ -683,7 +689,7 @@ def test_adjust_a_file(table):
 def test_baseline_in_the_shell():
     assert run("baseline", "nations") == f"{er.baseline('nations')}\n"
     text = run("baseline", "wn18rr", "-m", "mrr", "--filter", "none", "--split", "valid", "--csv")
-    assert text == er.baseline("wn18rr", "mrr", filter=None, split="valid").csv() + "\n"
+    assert text == er.baseline("wn18rr", "mrr", filter=None, split="valid").to_csv() + "\n"
     assert json.loads(run("baseline", "nations", "--json"))["protocol"]["data"] == "nations"
 
 

@@ -63,14 +63,14 @@ def test_four_processes_give_the_bits_of_one(folder, client, monkeypatch, questi
     ours, theirs = er.stream(folder, **question), tally(folder, client, **question)
     assert theirs.tally == ours.tally
     assert theirs.labels == ours.labels
-    assert theirs.evaluate().json() == ours.evaluate().json()
+    assert theirs.evaluate().to_json() == ours.evaluate().to_json()
     assert theirs.protocol == {"data": "toy"}
 
 
 def test_killed_workers_change_nothing(folder, local, client, monkeypatch):
     """Workers die by SIGKILL, at random, all the while; every number is as it was."""
     monkeypatch.setattr(_tally, "PART", 50)
-    wanted = er.stream(folder, by="relation").evaluate().json()
+    wanted = er.stream(folder, by="relation").evaluate().to_json()
     rng, killed, over = random.Random(0), [], threading.Event()
 
     def kill():
@@ -84,7 +84,7 @@ def test_killed_workers_change_nothing(folder, local, client, monkeypatch):
     killer.start()
     deadline = time.monotonic() + 120
     while killer.is_alive() and time.monotonic() < deadline:
-        assert tally(folder, client, by="relation").evaluate().json() == wanted
+        assert tally(folder, client, by="relation").evaluate().to_json() == wanted
     over.set()
     killer.join(timeout=30)
     assert len(killed) == KILLS
@@ -126,16 +126,16 @@ def test_a_file_that_workers_do_not_see_is_named(folder, client):
 
 def test_a_running_scheduler_is_used(folder, local):
     shown = CliRunner().invoke(
-        app, ["metrics", str(folder), "--dask", local.scheduler_address, "--json"]
+        app, ["evaluate", str(folder), "--dask", local.scheduler_address, "--json"]
     )
-    assert json.loads(shown.stdout) == json.loads(er.stream(folder).evaluate().json())
+    assert json.loads(shown.stdout) == json.loads(er.stream(folder).evaluate().to_json())
 
 
 def test_local_workers_start_and_end(folder):
     shown = CliRunner().invoke(
-        app, ["metrics", str(folder), "--dask", "local", "--json", "--by", "relation"]
+        app, ["evaluate", str(folder), "--dask", "local", "--json", "--by", "relation"]
     )
-    assert json.loads(shown.stdout) == json.loads(er.stream(folder, by="relation").evaluate().json())
+    assert json.loads(shown.stdout) == json.loads(er.stream(folder, by="relation").evaluate().to_json())
 
 
 def test_schedulers_that_do_not_answer_are_named():

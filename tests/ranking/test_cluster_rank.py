@@ -76,7 +76,7 @@ def slow(seconds):
     return by_hash
 
 
-def refuses(*parts, kind=er.InputError):
+def refuses(*parts, kind=er.errors.InputError):
     """Expect one line that says all of this."""
     return pytest.raises(kind, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
 
@@ -220,7 +220,11 @@ def test_a_block_that_kills_its_workers_is_given_up(client, kinships, tmp_path):
 
     failing = mock.patch.object(_rank, "TRIES", 0)
     here = mock.patch.object(ENGINE, "model_hash", return_value="deadly")  # not to be asked here
-    with failing, here, refuses("workers are lost over one block", "memory", kind=er.EvenrankError):
+    with (
+        failing,
+        here,
+        refuses("workers are lost over one block", "memory", kind=er.errors.EvenrankError),
+    ):
         er.cluster.rank(deadly, kinships, client, into=tmp_path, progress=False)
     client.wait_for_workers(1, timeout=PATIENCE)
 
@@ -295,7 +299,7 @@ def test_a_cluster_that_ends_too_early(kinships, end, message, tmp_path):
         distributed.Client(cluster) as client,
         mock.patch.object(Run, "keep", keep_and_end),
         mock.patch.object(_rank, "PATIENCE", 1),
-        refuses(message, kind=er.EvenrankError),
+        refuses(message, kind=er.errors.EvenrankError),
     ):
         er.cluster.rank(slow(0.01), kinships, client, into=tmp_path / "run", progress=False)
     assert finished(tmp_path / "run")

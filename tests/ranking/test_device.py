@@ -169,7 +169,7 @@ def test_recorded_launches_have_the_bits_of_the_cpu():
                     want = columns(er.rank(there.on(None), task))
                     assert columns(er.rank(there, task, exact=exact)) == want or not exact
                 else:
-                    with pytest.raises(er.InputError, match="not a number"):
+                    with pytest.raises(er.errors.InputError, match="not a number"):
                         er.rank(there, task, exact=exact)
 
 
@@ -218,34 +218,38 @@ def test_an_index_is_made_once():
 def test_bad_scores_and_devices(device):
     broken = er.models.DistMult(np.full((14, 2), np.nan), np.ones((55, 2)))
     with pytest.raises(
-        er.InputError, match=r"a score is not a number; got NaN for query .* and candidate"
+        er.errors.InputError, match=r"a score is not a number; got NaN for query .* and candidate"
     ):
         er.rank(broken, TASKS["filtered"], device=device)
     bad = er.Factored("dot", np.ones((14, 2)), lambda queries: np.ones((len(queries), 3)))
-    with pytest.raises(er.InputError, match="query vectors have the wrong shape"):
+    with pytest.raises(er.errors.InputError, match="query vectors have the wrong shape"):
         er.rank(bad, TASKS["filtered"], device=device)
-    with pytest.raises(er.InputError, match="this device cannot be used; got 'nowhere'"):
+    with pytest.raises(er.errors.InputError, match="this device cannot be used; got 'nowhere'"):
         er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="nowhere")
-    with pytest.raises(er.InputError, match=r"got 'torch:meta' \(there are no numbers on it\)"):
+    with pytest.raises(er.errors.InputError, match=r"got 'torch:meta' \(there are no numbers on it\)"):
         er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="torch:meta")
     if not torch.backends.mps.is_available():
-        with pytest.raises(er.InputError, match=r"got 'torch:mps' \([^;]{1,99}\); allowed: cpu"):
+        with pytest.raises(er.errors.InputError, match=r"got 'torch:mps' \([^;]{1,99}\); allowed: cpu"):
             er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="torch:mps")
     assert len(er.rank(models(GRAPH, 2)[0], TASKS["raw"], device="auto")) == 402
 
 
 @pytest.mark.parametrize("bad", [torch.ones(14, 2).to_sparse(), torch.ones(14, 2, device="meta")])
 def test_tensors_without_all_of_their_numbers(bad):
-    with pytest.raises(er.InputError, match=r"^entity must be a tensor with all of its numbers; got"):
+    with pytest.raises(
+        er.errors.InputError, match=r"^entity must be a tensor with all of its numbers; got"
+    ):
         er.models.DistMult(bad, np.ones((55, 2)))
-    with pytest.raises(er.InputError, match=r"^scores must be a tensor with all of its numbers; got"):
+    with pytest.raises(
+        er.errors.InputError, match=r"^scores must be a tensor with all of its numbers; got"
+    ):
         er.rank(lambda queries, candidates: bad, TASKS["raw"])
 
 
 def test_modules_are_ranked_by_their_scores():
     """A module can be called, but with what it was trained on."""
     message = r"^a module is ranked by its method score\(queries, candidates\); got Embedding without"
-    with pytest.raises(er.InputError, match=message):
+    with pytest.raises(er.errors.InputError, match=message):
         er.rank(torch.nn.Embedding(14, 4), TASKS["raw"])
 
 
@@ -266,7 +270,7 @@ def test_running_out_of_memory(device, monkeypatch):
     assert max(tried) > 50 > min(tried)
     most = 0
     with pytest.raises(
-        er.InputError, match=r"out of memory on the device.*got CUDA out of.*rank on the CPU"
+        er.errors.InputError, match=r"out of memory on the device.*got CUDA out of.*rank on the CPU"
     ):
         er.rank(model, task, device=device)
 
@@ -276,7 +280,7 @@ def test_one_bad_score_is_named(monkeypatch):
     table[9] = np.nan
     model = er.Factored("l1", table, lambda queries: np.zeros((len(queries), 3)))
     task = er.Task.of([[4], [4]], targets=[1, 2], size=14)
-    with pytest.raises(er.InputError, match=r"NaN for query \[4\] and candidate 9"):
+    with pytest.raises(er.errors.InputError, match=r"NaN for query \[4\] and candidate 9"):
         er.rank(model, task, device="torch:cpu")
 
 
@@ -425,7 +429,7 @@ for model in models(GRAPH, 5)[1:7]:
     assert got == want, model.name
     plain = er.rank(model, task, device=interpreted, exact=False)
     check_rounding(model, task, plain)
-    if plain.protocol["scores"] != "float32":  # distances
+    if plain.protocol.scores != "float32":  # distances
         assert columns(plain) == want, model.name
 got, want = both(models(GRAPH, 3)[0], TASKS["typed"])
 assert got == want, "typed"

@@ -24,10 +24,12 @@ from hypothesis import strategies as st
 from processes import LONG, together
 
 import evenrank as er
+from evenrank.ranking import _rank as ENGINE
 from evenrank.ranking.engine._count import count_factored, goals
 from evenrank.ranking.engine._native import kernels
 from evenrank.ranking.engine.bounds import FORMS
 from evenrank.ranking.engine.run import LAUNCHED, Runner
+from evenrank.ranks.task import Blocks, sample
 
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is not installed (make peers installs it)"
@@ -82,7 +84,7 @@ def test_blocks_name_candidates_as_the_whole_does():
     block = replace(task.parts[0].among(4, 9), goal=np.zeros(2))
     with (
         Runner(1 << 24, 1, kernels(), total=0, show=False) as runner,
-        pytest.raises(er.InputError, match=r"NaN for query \[0\] and candidate 7"),
+        pytest.raises(er.errors.InputError, match=r"NaN for query \[0\] and candidate 7"),
     ):
         count_factored(model, block, runner)
 
@@ -228,7 +230,7 @@ def rank_with_kernels_of_triton():
         (er.models.DistMult(rows, wide), typed),
     ):
         want = er.rank(model, task)
-        with mock.patch.object(er.engine, "_where", return_value=_device.Device("cpu")):
+        with mock.patch.object(ENGINE, "_where", return_value=_device.Device("cpu")):
             got = er.rank(model, task, mesh="candidates")
         assert got.work.kernels.startswith("triton")
         assert alike(got, want), model
@@ -318,12 +320,12 @@ def rank_into(folder, mesh, after=None):
 
     model, task = er.models.load(MODEL), er.load("nations").task()
     with (
-        mock.patch.object(er.engine, "_whole", return_value=40),
+        mock.patch.object(ENGINE, "_whole", return_value=40),
         mock.patch.object(er.runs.Run, "keep", keep),
     ):
         try:
             ranks = er.rank(model, task, mesh=mesh, into=folder)
-        except (RuntimeError, er.EvenrankError) as error:
+        except (RuntimeError, er.errors.EvenrankError) as error:
             return f"{type(error).__name__}: {error}"
     return [*bits(ranks), [ranks.keys[name].tolist() for name in ("head", "side")]]
 
@@ -350,7 +352,7 @@ def test_processes_rank_into_a_folder_and_go_on_there(mesh, tmp_path):
         == "EvenrankError: process 0 has failed, and all stop; got RuntimeError: the disk is full"
     )
     assert first[1] == ["00000.parquet", "00001.parquet", "00002.parquet"]
-    done = scores - sum(er.task.Blocks(task, 40)[i].scores for i in range(3))
+    done = scores - sum(Blocks(task, 40)[i].scores for i in range(3))
     for _, _, rest, again in (first, second):
         assert rest == [*want, done, keys]
         assert again == [*want, 0, keys]
@@ -364,7 +366,7 @@ def go_on_with(folder):
         model = er.models.load(MODEL.with_name(f"nations-{kind}.safetensors"))
         try:
             ends.append(er.rank(model, task, mesh="queries", into=folder).work.scores)
-        except er.EvenrankError as error:
+        except er.errors.EvenrankError as error:
             ends.append(f"{type(error).__name__}: {error}")
     return ends
 
@@ -375,7 +377,7 @@ def test_what_one_process_began_goes_on_with_several(tmp_path):
     assert rank_into(folder, None, after=2) == "RuntimeError: the disk is full"
     first, second = together(partial(go_on_with, str(folder)), 2, tmp_path)
     task = er.load("nations").task()
-    left = task.scores - sum(er.task.Blocks(task, 40)[i].scores for i in range(2))
+    left = task.scores - sum(Blocks(task, 40)[i].scores for i in range(2))
     assert first[0] == second[0] == left
     assert first[1].startswith(f"InputError: {folder} holds another run; got model ComplEx there")
     assert second[1].startswith(
@@ -397,7 +399,9 @@ def scorer(queries, candidates):
 def refused(*parts, **options):
     """Rank, and expect one line that says all of this."""
     options = {"scorer": FACTORED, "task": TASK, **options}
-    with pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)):
+    with pytest.raises(
+        er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
+    ):
         er.rank(**options)
 
 
@@ -427,18 +431,20 @@ def rank_badly():
     refused("a score is not a number", "NaN for query", "candidate 6", scorer=lost, mesh="candidates")
     own = er.Factored("dot", TABLE + distributed.get_rank(), FACTORED.queries)
     refused("the same model and task", "in process [01]", scorer=own, mesh="queries")
-    drawn = er.task.sample(TASK, 2, seed=distributed.get_rank())
+    drawn = sample(TASK, 2, seed=distributed.get_rank())
     refused("the same model and task", "draw nothing without a seed", task=drawn, mesh="queries")
     small = er.Factored("dot", TABLE[: 9 - distributed.get_rank()], FACTORED.queries)
-    with pytest.raises(er.EvenrankError, match="8 in the model, 9 in the task"):  # in both, by both
+    with pytest.raises(
+        er.errors.EvenrankError, match="8 in the model, 9 in the task"
+    ):  # in both, by both
         er.rank(small, TASK, mesh="queries")
     empty = er.Task.of([[0], [1]], [6, 6], size=9, candidates=[[], []], outside="add")
     refused("a score is not a number", "candidate 6", scorer=lost, task=empty, mesh="candidates")
-    with pytest.raises(er.EvenrankError, match="NaN for query"):  # of a target with no candidates
+    with pytest.raises(er.errors.EvenrankError, match="NaN for query"):  # of a target with no candidates
         er.rank(lost, empty, mesh="queries")
     # and what is refused leaves everything in order
     assert alike(er.rank(scorer, TASK, mesh="queries"), er.rank(scorer, TASK))
-    assert er.rank(FACTORED, TASK, mesh="queries", exact=False).protocol["scores"] == "float32"
+    assert er.rank(FACTORED, TASK, mesh="queries", exact=False).protocol.scores == "float32"
 
 
 @needs_torch
@@ -562,12 +568,12 @@ def test_each_process_needs_a_gpu(monkeypatch):
     mesh._take_gpu(0)
     assert taken == [0]
     with pytest.raises(
-        er.InputError, match=r"of its own; got 2 processes, 1 GPU; .*--nproc-per-node 1$"
+        er.errors.InputError, match=r"of its own; got 2 processes, 1 GPU; .*--nproc-per-node 1$"
     ):
         mesh._take_gpu(1)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    with pytest.raises(er.InputError, match=r"got 4 processes, 2 GPUs; start one for each"):
+    with pytest.raises(er.errors.InputError, match=r"got 4 processes, 2 GPUs; start one for each"):
         mesh._take_gpu(0)  # the first one refuses too, with the words of all
     assert taken == [0]
 
@@ -575,7 +581,7 @@ def test_each_process_needs_a_gpu(monkeypatch):
 @needs_torch
 def test_what_is_not_shared_out_is_done_by_the_first_process(tmp_path):
     er.rank(er.models.load(MODEL), er.load("nations").task()).save(tmp_path / "ranks.parquet")
-    done = torchrun(2, tmp_path / "ranks.parquet", "--json", command="metrics")
+    done = torchrun(2, tmp_path / "ranks.parquet", "--json", command="evaluate")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"mrr"') == 1
 

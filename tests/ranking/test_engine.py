@@ -41,7 +41,9 @@ def rank(scorer, task, *, kernels=None, **options):
 
 def raises(*parts):
     """Expect one line that says all of this."""
-    return pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
+    return pytest.raises(
+        er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
+    )
 
 
 # The oracle ---------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ def test_factored_scores_against_the_oracle(asked, form, d, seed, dtype, scale, 
             factors = model.factored(part.side)
             ranks = rank(factors, replace(task, parts=(part,)), kernels=kernels, threads=threads)
         got += counts(ranks).T.tolist()
-        assert ranks.protocol["scores"] == "float64, certified"
+        assert ranks.protocol.scores == "float64, certified"
     assert got == [list(oracle.rank(model.score(row.side), *row[1:])) for row in rows]
 
 
@@ -584,7 +586,7 @@ def test_kinds_of_scorers_and_scores(kind, kernels):
     ]
     ranks = rank(KINDS[kind], TASK, kernels=kernels)
     assert list(map(tuple, counts(ranks).T.tolist())) == want
-    assert ranks.protocol["scores"] == "as given"
+    assert ranks.protocol.scores == "as given"
     assert ranks.work.undecided == 0
 
 
@@ -689,7 +691,7 @@ def test_inexact_ranking(form, kernels):
         plain, exact = (rank(model, task, kernels=kernels, exact=exact) for exact in (False, True))
         assert np.array_equal(counts(plain), counts(exact))
         assert exact.equal.any()
-        assert (plain.protocol["scores"], plain.work.undecided) == ("float32", 0)
+        assert (plain.protocol.scores, plain.work.undecided) == ("float32", 0)
 
 
 # Bad input ----------------------------------------------------------------------------------------

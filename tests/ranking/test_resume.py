@@ -26,7 +26,7 @@ import evenrank as er
 from evenrank.cli import app
 from evenrank.ranking import resume as runs
 from evenrank.ranking.engine._count import batch
-from evenrank.ranks.task import Blocks
+from evenrank.ranks.task import Blocks, Lists
 
 ENGINE = import_module("evenrank.ranking._rank")
 MODELS = Path(er.__file__).parent / "models" / "bundled"
@@ -41,7 +41,9 @@ def small(queries=24):
 
 def refuses(*parts):
     """Expect one line that says all of this."""
-    return pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
+    return pytest.raises(
+        er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
+    )
 
 
 def names(folder):
@@ -381,7 +383,7 @@ def test_parts_that_cannot_be_written(kinships, model, whole, tmp_path):
 
 
 def test_the_hash_of_contents_tells_all_kinds_apart():
-    lists = er.task.Lists
+    lists = Lists
     contents = [
         None,
         0,
@@ -489,7 +491,7 @@ FULL = script("""
     resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))
     try:
         rank(sys.argv[1])
-    except er.InputError as error:
+    except er.errors.InputError as error:
         print(error)
 """)
 
@@ -571,10 +573,10 @@ def test_the_shell_goes_on_with_a_run(kinships, model, whole, tmp_path):
 def test_the_shell_maps_models_only_for_workers(tmp_path):
     """A file that is written anew while it is ranked would change a mapped model, or end the process."""
     path, graph = MODELS / "nations-transe.safetensors", er.load("nations")
-    assert er.integrations.load(path, graph).entity.flags.writeable
-    mapped = er.integrations.load(path, graph, mapped=True).entity
+    assert er.models.load(path, graph).entity.flags.writeable
+    mapped = er.models.load(path, graph, mapped=True).entity
     assert not mapped.flags.writeable
-    assert (mapped == er.integrations.load(path, graph).entity).all()
+    assert (mapped == er.models.load(path, graph).entity).all()
     runner, seen = CliRunner(), []
     with mock.patch("evenrank.cli._rank.read_model", lambda *_, **given: seen.append(given["mapped"])):
         runner.invoke(app, ["rank", str(path), "--data", "nations"])

@@ -27,7 +27,9 @@ RANKED = [(name, split) for name in PRESETS for split in ("test", "valid") if sp
 
 def raises(*parts):
     """Expect one line that says all of this."""
-    return pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
+    return pytest.raises(
+        er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
+    )
 
 
 def table(scores):
@@ -79,7 +81,7 @@ def test_each_preset_equals_its_library(name, split):
     assert got["mrr"] == pytest.approx((1 / want).mean(), rel=1e-12)
     assert got["mr"] == pytest.approx(want.mean(), rel=1e-12)
     assert got["hits@3"] == pytest.approx((want <= 3).mean(), rel=1e-12)
-    assert got.protocol["ties"] == PRESETS[name].ties
+    assert got.protocol.ties == PRESETS[name].ties
 
 
 def test_presets_differ():
@@ -94,7 +96,7 @@ def test_openke_with_types():
     ranks, said = ranked("openke", candidates="typed"), KEPT["openke"]["typed"]
     assert settled(ranks) == [*said["tail"], *said["head"]]
     assert settled(ranks) != settled(ranked("openke"))
-    assert ranks.protocol["candidates"] == "typed, as seen in train, valid, test, targets added"
+    assert ranks.protocol.candidates == "typed, as seen in train, valid, test, targets added"
 
 
 @pytest.mark.parametrize(
@@ -354,11 +356,11 @@ def test_models_have_the_scale_of_the_library(name, kind):
         own = model if kind == "DistMult" else replace(model, gamma=gamma)
         ranks, boxed = (er.rank(one, task, progress=False) for one in (own, scores))
         yardstick = replace(PRESETS[name].yardstick, margin=12.0 if gamma is None else gamma)
-        assert ranks.protocol["scores"] == yardstick.said(distances=kind != "DistMult")
+        assert ranks.protocol.scores == yardstick.said(distances=kind != "DistMult")
         assert ranks.better.tolist() == boxed.better.tolist()
         assert ranks.equal.tolist() == boxed.equal.tolist()
     exact = er.rank(model, graph.task(), progress=False)
-    assert exact.protocol["scores"] == "float64, certified"
+    assert exact.protocol.scores == "float64, certified"
 
 
 @pytest.mark.parametrize("name", ["libkge", "ampligraph", "dgl-ke"])
@@ -394,7 +396,7 @@ def test_plain_comparisons_stay_exact_and_fast(name):
     ranks, plain = (er.rank(model, task, progress=False) for task in (asked, ours))
     assert ranks.better.tolist() == plain.better.tolist()
     assert ranks.candidates.tolist() == plain.candidates.tolist()
-    assert ranks.protocol["scores"] == "float64, certified"
+    assert ranks.protocol.scores == "float64, certified"
 
 
 # What is remembered -------------------------------------------------------------------------------
@@ -402,17 +404,17 @@ def test_plain_comparisons_stay_exact_and_fast(name):
 
 def test_ranks_remember_their_protocol(tmp_path):
     ranks = ranked("libkge")
-    assert ranks.protocol["protocol"] == "libkge"
-    assert ranks.protocol["filter"] == "train, valid, test"
+    assert ranks.protocol.preset == "libkge"
+    assert ranks.protocol.filter == "train, valid, test"
     path = tmp_path / "ranks.parquet"
     ranks.save(path)
     again = er.Ranks.load(path)
     assert again.ties == "rounded"
     assert again.evaluate("mrr")["mrr"] == ranks.evaluate("mrr", ties="rounded")["mrr"]
     by_side = again.by("side").evaluate("mrr")
-    assert by_side.protocol["ties"] == "rounded"
+    assert by_side.protocol.ties == "rounded"
     assert by_side["mrr"].mean() == pytest.approx(again.evaluate("mrr")["mrr"])
-    assert again.evaluate("mrr", ties="optimistic").protocol["ties"] == "optimistic"
+    assert again.evaluate("mrr", ties="optimistic").protocol.ties == "optimistic"
 
 
 def elsewhere(ranks):
@@ -434,9 +436,9 @@ def judged(ranks):
     yield er.intervals(ranks, "mrr")
     yield er.intervals({"a": ranks, "b": others.by("side").ranks}, "mrr")
     yield er.compare(a=ranks, b=others).values
-    yield er.seeds([ranks, others], "mrr")
+    yield er.summarize_runs([ranks, others], "mrr")
     two = {"a": elsewhere(ranks), "b": elsewhere(others)}
-    yield er.across({"one": {"a": ranks, "b": others}, "two": two})
+    yield er.across_datasets({"one": {"a": ranks, "b": others}, "two": two})
     yield Report(ranks, others).evaluation
 
 
@@ -444,9 +446,9 @@ def judged(ranks):
 def test_all_that_is_made_of_ranks_follows_them(name):
     ranks = ranked(name)
     for made in judged(ranks):
-        assert made.protocol["ties"] == PRESETS[name].ties
+        assert made.protocol.ties == PRESETS[name].ties
     assert er.intervals(ranks, "mrr")["mrr"].value == ranks.evaluate("mrr")["mrr"]
-    assert er.intervals(ranks, "mrr", ties="expected").evaluation.protocol["ties"] == "expected"
+    assert er.intervals(ranks, "mrr", ties="expected").evaluation.protocol.ties == "expected"
     assert er.averages(ranks, "mrr")["mrr"][0] == ranks.evaluate("mrr")["mrr"]
 
 
@@ -457,12 +459,14 @@ def test_tie_rules_are_not_mixed_silently(other):
 
     a, b = ranked("openke"), ranked(other or "rotate")
     if other is None:
-        del b.protocol["protocol"]
+        del b.protocol.preset
     for refused in (
         lambda: er.intervals({"a": a, "b": b}, "mrr"),
         lambda: er.compare(a=a, b=b, mixed=True),
-        lambda: er.seeds([a, b]),
-        lambda: er.across({"one": {"x": a, "y": a}, "two": {"x": elsewhere(b), "y": elsewhere(b)}}),
+        lambda: er.summarize_runs([a, b]),
+        lambda: er.across_datasets(
+            {"one": {"x": a, "y": a}, "two": {"x": elsewhere(b), "y": elsewhere(b)}}
+        ),
         lambda: Report(a, b),
     ):
         with raises("these were ranked by protocols that rank ties differently", b.ties, "ties="):
@@ -471,7 +475,7 @@ def test_tie_rules_are_not_mixed_silently(other):
         "protocols that rank ties differently cannot be put together", f"optimistic and {b.ties}"
     ):
         a + b
-    assert er.compare(a=a, b=b, mixed=True, ties="realistic").protocol["ties"] == "realistic"
+    assert er.compare(a=a, b=b, mixed=True, ties="realistic").protocol.ties == "realistic"
     assert (a + a[:3]).ties == "optimistic"
 
 
@@ -499,9 +503,9 @@ def test_estimates_follow_and_refuse_what_they_cannot():
         er.rank(model, graph.task(protocol=name, candidates=6), progress=False)
         for name in ("torchkge", "libkge")
     )
-    assert er.estimate(worst, "mr").evaluation.protocol["ties"] == "pessimistic"
+    assert er.estimate_full(worst, "mr").evaluation.protocol.ties == "pessimistic"
     with raises("the mean rank of a tie cannot be estimated", "got ties='rounded'", "allowed: expected"):
-        er.estimate(mean, "mr")
+        er.estimate_full(mean, "mr")
 
 
 def test_a_run_goes_on_by_its_own_protocol(tmp_path):
@@ -515,7 +519,7 @@ def test_a_run_goes_on_by_its_own_protocol(tmp_path):
 
 def test_tasks_of_one_protocol_are_joined():
     tasks = [er.load("nations").task(protocol=name) for name in ("rotate", "rotate", "openke")]
-    assert er.Task.join(tasks[:2]).protocol["protocol"] == "rotate"
+    assert er.Task.join(tasks[:2]).protocol.preset == "rotate"
     with raises("tasks by different protocols cannot be joined", "got rotate and openke"):
         er.Task.join(tasks)
     with raises("tasks by different protocols cannot be joined", "got rotate and none"):
@@ -526,7 +530,7 @@ def test_without_a_protocol_nothing_is_remembered():
     graph = er.load("nations")
     assert "protocol" not in graph.task().protocol
     ranks = er.Ranks.of([1, 2.5], candidates=9)
-    assert ranks.ties == ranks.evaluate("mrr").protocol["ties"] == "expected"
+    assert ranks.ties == ranks.evaluate("mrr").protocol.ties == "expected"
     foreign = er.Ranks.of([1, 2.5], candidates=9, protocol={"protocol": "of some other tool"})
     assert foreign.ties == "expected"
 
@@ -544,15 +548,15 @@ def test_tasks_keep_their_protocol_when_pickled():
 )
 def test_which_splits_filter(name, valid):
     graph = er.load("nations")
-    assert graph.task("valid", protocol=name).protocol["filter"] == valid
-    assert graph.task("test", protocol=name).protocol["filter"] == "train, valid, test"
+    assert graph.task("valid", protocol=name).protocol.filter == valid
+    assert graph.task("test", protocol=name).protocol.filter == "train, valid, test"
 
 
 def test_ogb_samples_no_known_answers():
     task = er.load("nations").task(protocol="ogb", candidates=3, seed=1)
     plain = er.load("nations").task(candidates=3, seed=1)
     assert task.candidates.tolist() == plain.candidates.tolist()
-    assert task.protocol["filter"] == "train, valid, test"
+    assert task.protocol.filter == "train, valid, test"
 
 
 # Bad input ----------------------------------------------------------------------------------------
@@ -629,7 +633,7 @@ def model(tmp_path):
 
 def run(*args):
     result = CliRunner().invoke(app, [*map(str, args)], catch_exceptions=True)
-    if isinstance(result.exception, er.EvenrankError):
+    if isinstance(result.exception, er.errors.EvenrankError):
         raise result.exception
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -644,20 +648,20 @@ def test_rank_by_a_protocol(model, tmp_path):
         said = run("rank", model, *options, "-o", files[name])
         assert said["protocol"]["ties"] == PRESETS[name].ties
         assert said["protocol"]["unseen"] == PRESETS[name].unseen
-        again = run("metrics", files[name], "-m", "mrr", "--json")
+        again = run("evaluate", files[name], "-m", "mrr", "--json")
         assert again["protocol"]["ties"] == PRESETS[name].ties
         assert er.Ranks.load(files[name]).evaluate("mrr").content() == again == said
     with raises(
         "these were ranked by protocols that rank ties differently", "optimistic, pess", "--ties"
     ):
-        run("metrics", files["openke"], files["torchkge"], "--json")
+        run("evaluate", files["openke"], files["torchkge"], "--json")
     beside = tmp_path / "beside.parquet"
     beside.write_bytes(files["openke"].read_bytes())
-    for command in (("metrics",), ("metrics", "--interval", "delta"), ("compare",)):
+    for command in (("evaluate",), ("evaluate", "--interval", "delta"), ("compare",)):
         said = run(*command, files["openke"], beside, "-m", "mrr", "--json")
         assert said["protocol"]["ties"] == "optimistic"
     assert "; ties: pessimistic [" in run("report", files["torchkge"], "--json")["notes"][-1]
-    both = run("metrics", *itertools.islice(files.values(), 2), "--ties", "rounded", "--json")
+    both = run("evaluate", *itertools.islice(files.values(), 2), "--ties", "rounded", "--json")
     assert both["protocol"]["ties"] == "rounded"
 
 

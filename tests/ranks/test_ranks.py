@@ -99,7 +99,7 @@ def test_many_wide_ties_are_cut_into_parts():
 
 
 def test_a_group_of_weight_zero_is_left_out():
-    ranks = er.Ranks.of([1, 2, 3], candidates=9, weight=[0, 0, 1.0], keys={"k": ["a", "a", "b"]})
+    ranks = er.Ranks.of([1, 2, 3], candidates=9, weights=[0, 0, 1.0], keys={"k": ["a", "a", "b"]})
     assert ranks.evaluate("mr", average="k")["mr"] == 3
     groups = ranks.by("k").evaluate("mr")
     assert groups.labels == (("b",),)
@@ -107,14 +107,14 @@ def test_a_group_of_weight_zero_is_left_out():
 
 
 def test_rows_of_weight_zero_do_not_count():
-    with_zero = er.Ranks.of([1, 5, 7, 9], candidates=10, weight=[1, 1, 1, 0])
+    with_zero = er.Ranks.of([1, 5, 7, 9], candidates=10, weights=[1, 1, 1, 0])
     without = er.Ranks.of([1, 5, 7], candidates=10)
     for name in ("quantile(0.9)", "count", "max", "mrr", "index(median)"):
         assert with_zero.evaluate(name)[name] == without.evaluate(name)[name]
 
 
 def test_weights_round_trip(tmp_path):
-    ranks = er.Ranks.of([1, 2], candidates=5, weight=[0.25, 3])
+    ranks = er.Ranks.of([1, 2], candidates=5, weights=[0.25, 3])
     ranks.save(tmp_path / "w.parquet")
     assert er.Ranks.load(tmp_path / "w.parquet").weight.tolist() == [0.25, 3.0]
 
@@ -201,16 +201,16 @@ def test_macro_averages_are_means_of_group_means(ranks, average, name):
     # and chance, by enumeration with the same weights
     tally = ranks.tally(average)
     sizes = tally.sizes
-    law = er.null(name, sizes)
+    law = er.chance(name, sizes)
     w = np.repeat(sizes["weight"], sizes.counts)
     n = np.repeat(sizes["candidates"], sizes.counts)
-    each = er.null(name, [10]).mean
+    each = er.chance(name, [10]).mean
     assert each() > 0
     expected = (
-        sum(wi * float(er.null(name, [int(ni)]).mean()) for wi, ni in zip(w, n, strict=True)) / w.sum()
+        sum(wi * float(er.chance(name, [int(ni)]).mean()) for wi, ni in zip(w, n, strict=True)) / w.sum()
     )
     variance = (
-        sum(wi**2 * float(er.null(name, [int(ni)]).var()) for wi, ni in zip(w, n, strict=True))
+        sum(wi**2 * float(er.chance(name, [int(ni)]).var()) for wi, ni in zip(w, n, strict=True))
         / w.sum() ** 2
     )
     assert law.mean() == pytest.approx(expected, rel=1e-12)
@@ -218,7 +218,7 @@ def test_macro_averages_are_means_of_group_means(ranks, average, name):
 
 
 def test_inverse_frequency_weights_multiply_given_weights():
-    ranks = er.Ranks.of([1, 2, 7], candidates=10, weight=[1, 3, 5], keys={"g": ["a", "a", "b"]})
+    ranks = er.Ranks.of([1, 2, 7], candidates=10, weights=[1, 3, 5], keys={"g": ["a", "a", "b"]})
     want = ((1 * 1 + 3 * 2) / 4 + 7) / 2
     assert ranks.evaluate("mr", average="g")["mr"] == pytest.approx(want)
 
@@ -247,22 +247,22 @@ def test_evaluations_know_their_protocol(ranks):
 
 def test_evaluations_are_read_and_written(ranks):
     result = ranks.evaluate("mrr", "index(mrr)", "count")
-    assert result.flat() == {str(e): result[e] for e in result.expressions}
-    content = json.loads(result.json())
+    assert result.to_dict() == {str(e): result[e] for e in result.expressions}
+    content = json.loads(result.to_json())
     assert content["rows"][0]["values"]["mrr"] == result["mrr"]
     assert content["rows"][0]["optimistic"]["mrr"] > result["mrr"]
-    frame = pl.read_csv(result.csv().encode())
+    frame = pl.read_csv(result.to_csv().encode())
     assert frame["index(mrr)"][0] == result["index(mrr)"]
     assert "mrr" in result
     assert "gmr" not in result
     assert [str(e) for e in result] == ["mrr", "index(mrr)", "count"]
     assert len(result) == 3
-    assert result.markdown().splitlines()[1].startswith("| --- | ---:")
-    latex = ranks.by("relation").evaluate("mrr", "hits@1").latex()
+    assert result.to_markdown().splitlines()[1].startswith("| --- | ---:")
+    latex = ranks.by("relation").evaluate("mrr", "hits@1").to_latex()
     assert r"\toprule" in latex
     assert r"mrr $\uparrow$" in latex
     assert "<table>" in result._repr_html_()
-    with pytest.raises(er.InputError, match="was not evaluated"):
+    with pytest.raises(er.errors.InputError, match="was not evaluated"):
         result["gmr"]
 
 
@@ -283,7 +283,7 @@ def test_no_name_breaks_a_table_of_text():
 
 def test_latex_escapes_names():
     ranks = er.Ranks.of([1], candidates=5, keys={"relation": ["a_b & 50%"]})
-    assert r"a\_b \& 50\%" in ranks.by("relation").evaluate("mrr").latex()
+    assert r"a\_b \& 50\%" in ranks.by("relation").evaluate("mrr").to_latex()
 
 
 def test_selecting_rows(ranks):
@@ -302,5 +302,5 @@ def test_empty_ranks_are_fine_until_a_metric_is_asked_for():
     empty = er.Ranks([], [], [])
     assert len(empty) == 0
     assert empty.tally() == er.Tally()
-    with pytest.raises(er.InputError, match="a metric of nothing"):
+    with pytest.raises(er.errors.InputError, match="a metric of nothing"):
         empty.evaluate("mrr")

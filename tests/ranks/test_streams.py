@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import evenrank as er
 from evenrank.cli import app
 from evenrank.errors import InputError
-from evenrank.ranks.streams import Part, Question, _count, count, cut, find, merged, of_one_file
+from evenrank.ranks.streams import Part, Question, Tallies, _count, count, cut, find, merged, of_one_file
 
 ROWS = 500
 ALL_AVERAGES = ["micro", "query", "triple", "relation", "relation,side"]
@@ -61,10 +61,10 @@ def loaded(folder):
 
 
 def same(a: er.Evaluation, b: er.Evaluation) -> bool:
-    return a.json() == b.json()
+    return a.to_json() == b.to_json()
 
 
-def in_parts(path, rows: int, **question) -> er.Tallies:
+def in_parts(path, rows: int, **question) -> Tallies:
     """Count a file that is cut into small parts, in reverse."""
     asked = Question.of(
         **{"by": (), "average": "micro", "candidates": None, "skip_damaged": False} | question
@@ -118,7 +118,7 @@ def test_no_bit_depends_on_parts_or_their_order(tmp_path, rows, by):
 def test_any_ranks_give_the_same_tally(tmp_path_factory, table, weighted, rows):
     better, equal, candidates, weight = zip(*table, strict=True)
     path = tmp_path_factory.mktemp("any") / "r.parquet"
-    er.Ranks(better, equal, candidates, weight=weight if weighted else None).save(path)
+    er.Ranks(better, equal, candidates, weights=weight if weighted else None).save(path)
     assert in_parts(path, rows).tally == own.tally(table, weighted=weighted)
 
 
@@ -172,7 +172,7 @@ def test_files_of_others_are_read(tmp_path):
 
 def test_weights_count_and_zeros_do_not(tmp_path):
     weight = np.arange(ROWS) % 4 / 2
-    ranks = example(weight=weight)
+    ranks = example(weights=weight)
     ranks.save(tmp_path / "r.parquet")
     assert in_parts(tmp_path / "r.parquet", 64).tally == ranks.tally()
     nothing = ranks[ranks.keys["relation"] == "s"]
@@ -275,7 +275,7 @@ def test_queries_without_a_given_entity_are_one(tmp_path):
 def test_rows_may_weigh_nothing_for_a_while(tmp_path, monkeypatch):
     """In text, too, which becomes `Ranks` some rows at a time."""
     monkeypatch.setattr(_count, "SLICE", 3)
-    ranks = example(rows=9, weight=[0, 0, 0, 1, 2, 1, 0, 0, 0])
+    ranks = example(rows=9, weights=[0, 0, 0, 1, 2, 1, 0, 0, 0])
     for name in ("r.csv", "r.parquet"):
         ranks.save(tmp_path / name)
         assert er.stream(tmp_path / name).tally == ranks.tally()
@@ -298,14 +298,14 @@ def test_protocols_are_what_all_files_share(tmp_path):
     other.save(tmp_path / "c.parquet")
     with pytest.raises(InputError, match=r"rank ties differently; got optimistic, rounded"):
         er.stream(tmp_path).evaluate("mrr")
-    assert er.stream(tmp_path).evaluate("mrr", ties="pessimistic").protocol["ties"] == "pessimistic"
+    assert er.stream(tmp_path).evaluate("mrr", ties="pessimistic").protocol.ties == "pessimistic"
 
 
 def test_files_that_differ_are_told(tmp_path):
     """Ranks of several models and graphs count as one if they are asked to; the table says so."""
     for seed, (data, model) in enumerate([("x", "A"), ("y", "B"), ("y", "")]):
         weight = np.ones(9) if seed else None
-        ranks = example(seed, rows=9, weight=weight)
+        ranks = example(seed, rows=9, weights=weight)
         ranks.protocol = {"split": "test", "data": data} | ({"model": model} if model else {})
         ranks.save(tmp_path / f"{seed}.parquet")
     note = (
@@ -602,13 +602,13 @@ def test_queries_need_sides_and_keys(tmp_path):
 
 
 def test_weighted_targets_are_not_averaged_by_group(tmp_path):
-    example(weight=np.arange(ROWS) + 1.0).save(tmp_path / "r.parquet")
+    example(weights=np.arange(ROWS) + 1.0).save(tmp_path / "r.parquet")
     with pytest.raises(
         InputError, match=r"cannot be averaged by group in a stream; got average relation"
     ):
         er.stream(tmp_path, average="relation")
-    example(weight=np.ones(ROWS)).save(tmp_path / "r.parquet")
-    wanted = example(weight=np.ones(ROWS)).evaluate("mrr", average="relation")
+    example(weights=np.ones(ROWS)).save(tmp_path / "r.parquet")
+    wanted = example(weights=np.ones(ROWS)).evaluate("mrr", average="relation")
     assert er.stream(tmp_path, average="relation").evaluate("mrr")["mrr"] == wanted["mrr"]
 
 
@@ -649,7 +649,7 @@ def test_a_protocol_that_is_none_is_damage(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["metrics", *map(str, arguments)])
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
 
 
 def table(*arguments):
@@ -659,10 +659,10 @@ def table(*arguments):
 
 
 def test_patterns_and_folders_count_as_one(folder, loaded):
-    wanted = json.loads(loaded.evaluate().json())
+    wanted = json.loads(loaded.evaluate().to_json())
     assert table(folder) == table(f"{folder}/*.[pc]*") == wanted
-    assert table(folder, "--by", "relation") == json.loads(loaded.by("relation").evaluate().json())
-    assert table(folder, "--average", "query") == json.loads(loaded.evaluate(average="query").json())
+    assert table(folder, "--by", "relation") == json.loads(loaded.by("relation").evaluate().to_json())
+    assert table(folder, "--average", "query") == json.loads(loaded.evaluate(average="query").to_json())
 
 
 def test_each_argument_has_its_row(folder):

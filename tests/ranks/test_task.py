@@ -18,7 +18,9 @@ from evenrank.ranks.task import Lists, Task, sample
 
 def raises(*parts):
     """Expect one line that says all of this."""
-    return pytest.raises(er.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
+    return pytest.raises(
+        er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
+    )
 
 
 def score(query, candidate):
@@ -126,9 +128,9 @@ def test_keys_follow_the_targets():
     assert ranks.keys["relation"].tolist() == ["r", "s", "r", "s"] * 2
     assert ranks.keys["tail"].tolist() == ["b", "c", "a", "b"] * 2
     assert ranks.keys["side"].tolist() == ["tail"] * 4 + ["head"] * 4
-    assert ranks.protocol["data"] == "graph"
-    assert ranks.protocol["filter"] == "train, test"
-    assert ranks.protocol["content"] == graph.hash
+    assert ranks.protocol.data == "graph"
+    assert ranks.protocol.filter == "train, test"
+    assert ranks.protocol.content == graph.hash
 
 
 # The settings of the field ------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def test_alignment(pairs, known):
     every = set(pairs) | set(known or [])
     rows = [((s,), t, {b for a, b in every if a == s}, range(6)) for s, t in pairs]
     check(task, rows, {"source": [s for s, _ in pairs], "target": [t for _, t in pairs]})
-    assert task.protocol["task"] == "entity alignment"
+    assert task.protocol.extra["task"] == "entity alignment"
     assert len(task.parts[0].queries) == len({s for s, _ in pairs})
 
 
@@ -208,7 +210,7 @@ def test_tasks_join_and_pickle():
     parts = [er.rank(scorer, graph.task(split), progress=False) for split in ("valid", "test")]
     both = er.rank(scorer, joined, progress=False)
     assert both.better.tolist() == [*parts[0].better, *parts[1].better]
-    assert both.protocol["split"] == "both"
+    assert both.protocol.split == "both"
 
 
 # Lists of candidates ------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ def test_typed_candidates():
     rows = [((h, r, -1), t, (), tails[r]) for h, r, t in triples]
     check(task, rows + [((-1, r, t), h, (), heads[r]) for h, r, t in triples])
     assert task.candidates.tolist() == [2, 3, 2, 2, 2, 2]
-    assert task.protocol["candidates"] == "typed, as seen in train, targets added"
+    assert task.protocol.candidates == "typed, as seen in train, targets added"
     assert {s: {r: set(ids.tolist()) for r, ids in m.items()} for s, m in GRAPH.types().items()} == {
         "tail": tails,
         "head": heads,
@@ -243,7 +245,7 @@ def test_fixed_lists():
     queries = [((0, 0, -1), 2, {1, 2}), ((1, 0, -1), 3, {2, 3}), ((4, 1, -1), 0, {0, 1})]
     check(task, [(*row, mine) for row, mine in zip(queries, tails, strict=True)])
     assert task.candidates.tolist() == [3, 1, 2]
-    assert task.protocol["candidates"].startswith("given [")
+    assert task.protocol.candidates.startswith("given [")
     matrix = np.array([[2, 4], [3, 1], [0, 2]])
     assert GRAPH.task(sides="tail", candidates={"tail": matrix}).candidates.tolist() == [2, 2, 2]
 
@@ -263,7 +265,7 @@ def test_type_constraints_are_read(tmp_path):
     for given_path in (path, str(path)):
         task = GRAPH.task(candidates=given_path)
         assert task.candidates.tolist() == want.candidates.tolist() == [2, 2, 1, 1, 2, 1]
-        assert task.protocol["candidates"].startswith("typed, from type_constrain.txt [")
+        assert task.protocol.candidates.startswith("typed, from type_constrain.txt [")
         ours, theirs = (er.rank(scorer, one, progress=False) for one in (task, want))
         assert ours.better.tolist() == theirs.better.tolist()
 
@@ -351,7 +353,7 @@ def test_samples_depend_on_seed_and_query_alone():
     tasks = [graph.task("test", candidates=3, seed=seed) for seed in (1, 1, 2)]
     lists = [[part.lists.values.tolist() for part in task.parts] for task in tasks]
     assert lists[0] == lists[1] != lists[2]
-    assert tasks[0].protocol["candidates"] == "3 sampled per query, seed 1"
+    assert tasks[0].protocol.candidates == "3 sampled per query, seed 1"
 
 
 def test_samples_are_uniform():

@@ -20,7 +20,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import atlas
 from evenrank.metrics.grammar import parse
 from evenrank.published import Given
-from evenrank.report import explorer
+from evenrank.report import explore
 from evenrank.report.explorer import METRICS, SIZES, TASKS
 
 MODULE = import_module("evenrank.report.explorer")  # its name in the package is the function's
@@ -33,7 +33,7 @@ def page_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explorer")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENRANK_ATLAS", str(folder))
-        return explorer(folder / "explorer.html")
+        return explore(folder / "explorer.html")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_laws_are_the_librarys_to_the_last_bit(content):
     rows = list(rows_of(content))
     for name, asked, law in draw.sample(rows, 40):
         for metric, chance in draw.sample(list(zip(METRICS, law["chance"], strict=True)), 4):
-            null = er.null(metric, er.atlas(name, **asked))
+            null = er.chance(metric, er.atlas(name, **asked))
             assert chance[:2] == [float(null.mean()), float(null.std())]
 
 
@@ -158,7 +158,7 @@ def test_sweep_is_exact(content):
     draw = random.Random(7)
     for _ in range(60):
         n, size, metric = draw.choice(TASKS), draw.choice(SIZES), draw.choice(METRICS)
-        null = er.null(metric, [size], counts=[n])
+        null = er.chance(metric, [size], counts=[n])
         shown = sweep["chance"][TASKS.index(n)][METRICS.index(metric)][SIZES.index(size)]
         assert shown == [float(null.mean()), float(null.std())]
 
@@ -185,11 +185,11 @@ def test_a_metric_without_a_law_says_why(tmp_path, monkeypatch, browser):
 
     def refuse(law):
         if str(law.metric) == "mr":
-            raise er.NoLawError("no exact law", do="ask another")
+            raise er.errors.NullDistributionError("no exact law", do="ask another")
         return 0.5, 0.25
 
     monkeypatch.setattr(MODULE, "moments", refuse)
-    path = explorer(tmp_path / "one.html", "mrr", "mr")
+    path = explore(tmp_path / "one.html", "mrr", "mr")
     found = content_of(path)
     assert {law["chance"][1] for law in found["laws"]} == {"no exact law; ask another"}
     assert found["sweep"]["chance"][0][1] == [None] * len(SIZES)
@@ -208,13 +208,13 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
     graph = er.Graph.of(splits)
     name = "</script><b>mine"
     atlas.add([atlas.build(graph, name)])
-    path = explorer(tmp_path / "mine.html", "mrr")
+    path = explore(tmp_path / "mine.html", "mrr")
     found = {data["name"]: data for data in content_of(path)["data"]}[name]
     sizes = er.atlas(name)
     law = content_of(path)["laws"][found["laws"]["both all keep test"]]
     assert law["chance"][0][:2] == [
-        float(er.null("mrr", sizes).mean()),
-        float(er.null("mrr", sizes).std()),
+        float(er.chance("mrr", sizes).mean()),
+        float(er.chance("mrr", sizes).std()),
     ]
     page = browser.page()
     page.open(path, "#data=%3C%2Fscript%3E%3Cb%3Emine&x=0.9")
@@ -239,8 +239,8 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
 )
 def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, name, metrics, message):
     monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
-    with pytest.raises(er.EvenrankError, match=re.escape(message)):
-        explorer(tmp_path / name, *metrics)
+    with pytest.raises(er.errors.EvenrankError, match=re.escape(message)):
+        explore(tmp_path / name, *metrics)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -438,7 +438,7 @@ def test_where_chance_is_already_perfect_nothing_is_adjusted(page, page_file):
     page.open(page_file, fragment(data="nations", metric="hits@20", x="1"))
     assert shown(page) == {"value": "1.000", "index": "–", "z": "–", "ratio": "1.000"}
     assert page.text("#note") == "No index, no z: chance always gets 1.000, the best value there is."
-    with pytest.raises(er.DegenerateError):
+    with pytest.raises(er.errors.DegenerateError):
         er.adjust({"hits@20": 1}, data="nations")
 
 
@@ -478,7 +478,7 @@ def test_the_same_index_on_other_data_sets(page, page_file):
         sizes = er.atlas(titles[title])
         mean = (sizes["candidates"] * sizes.counts).sum() / sizes.total
         there = er.adjust({"index(mr)": index}, data=titles[title])
-        assert (size, chance) == (figure(mean), figure(float(er.null("mr", sizes).mean())))
+        assert (size, chance) == (figure(mean), figure(float(er.chance("mr", sizes).mean())))
         assert same == figure(there["mr"])
 
 
@@ -636,7 +636,7 @@ def mean_size(name):
 def test_scale_shows_chance_and_value_between_worst_and_best(page, page_file, metric, x, worst):
     page.open(page_file, fragment(data="nations", metric=metric, x=x))
     sizes = er.atlas("nations")
-    law = er.null(metric, sizes)
+    law = er.chance(metric, sizes)
     last = float((worst(sizes["candidates"]) * sizes.counts).sum() / sizes.total)
     texts = page.run("[...document.querySelectorAll('#scale text')].map(text => text.textContent)")
     assert set(texts) == {

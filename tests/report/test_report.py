@@ -17,6 +17,7 @@ from shell import MODELS, run
 import evenrank as er
 from evenrank._internal.table import figure
 from evenrank.errors import InputError
+from evenrank.metrics.adjusted import index
 from evenrank.report import Report, charts, reload, report
 from evenrank.report.findings import STEPS
 from evenrank.report.words import summary
@@ -80,13 +81,13 @@ def page_file(full, tmp_path_factory):
 def test_values_are_those_of_the_ranks(full, ranked):
     for ranks in ranked:
         alone = ranks.evaluate(*full.evaluation.expressions)
-        at = full.evaluation.labels.index(("nations", ranks.protocol["model"]))
-        assert full.evaluation.values[at].tolist() == alone.values[0].tolist()
+        at = full.evaluation.labels.index(("nations", ranks.protocol.model))
+        assert full.evaluation.values_by_group[at].tolist() == alone.values_by_group[0].tolist()
     assert full.evaluation.labels[-1] == (EVIL, "{{sections}}")
 
 
 def test_intervals_and_tests_are_those_of_compare(full, ranked):
-    models = {ranks.protocol["model"]: ranks for ranks in ranked}
+    models = {ranks.protocol.model: ranks for ranks in ranked}
     apart = er.intervals(models, "mrr", "z(mrr)")
     assert {unit: made.unit for unit, made in full.findings.comparisons.items()} == {
         "nations": "triple",
@@ -117,7 +118,7 @@ def test_groups_have_the_intervals_of_compare(metric, ties, ranked):
     some = made_up("a", 3)
     heavy = er.Ranks(
         *(np.minimum(some.better, 10), tied, some.candidates),
-        weight=weight,
+        weights=weight,
         keys=keys(120),
         protocol=some.protocol,
     )
@@ -164,14 +165,14 @@ def test_graphs_tell_the_kind_of_each_target(ranked, tmp_path):
 
 def test_averages_agree_with_the_librarys(full, ranked):
     for ranks in ranked:
-        found = full.findings.averages["nations"][ranks.protocol["model"]]
+        found = full.findings.averages["nations"][ranks.protocol.model]
         assert list(found.values()) == er.averages(ranks, "index(mrr)")["index(mrr)"].tolist()
 
 
 def test_curves_agree_with_counting(full, ranked):
     rows = [row for row in full.findings.curves() if row["data"] == "nations"]
     for ranks in ranked:
-        for row in (row for row in rows if row["model"] == ranks.protocol["model"]):
+        for row in (row for row in rows if row["model"] == ranks.protocol.model):
             assert row["share"] == pytest.approx((ranks.better < row["rank"]).mean(), abs=1e-5)
     for row in (row for row in rows if not row["model"]):
         assert row["share"] == pytest.approx(
@@ -195,7 +196,7 @@ def test_calibration_agrees_with_the_law_and_with_samples(full):
         if (row["data"], row["metric"]) == ("nations", "hits@10")
     ]
     assert [row["z"] for row in rows] == list(STEPS)
-    law = er.null("hits@10", full.contests[0].sizes)
+    law = er.chance("hits@10", full.contests[0].sizes)
     for row in rows:
         assert row["exact"] == pytest.approx(float(law.sf(law.mean() + row["z"] * law.std())), rel=1e-9)
         assert row["normal"] == norm.sf(row["z"])
@@ -280,12 +281,12 @@ def test_bound_of_cantelli_is_only_taken_far_out(full):
     for contest in full.contests:
         for model, ranks in contest.models.items():
             z, p = full.findings.value("z", contest.data, model), full.findings.surprise(contest, model)
-            exact = float(er.null("mrr", ranks).sf(ranks.evaluate("mrr")["mrr"]))
+            exact = float(er.chance("mrr", ranks).sf(ranks.evaluate("mrr")["mrr"]))
             assert p == exact if z <= 10 else exact <= p < 0.01
 
 
 def test_summary_says_nothing_of_chance_without_its_law():
-    uneven = made_up("a", 3, weight=np.linspace(1, 2, 120))  # medians of unequal weights have no law
+    uneven = made_up("a", 3, weights=np.linspace(1, 2, 120))  # medians of unequal weights have no law
     assert "hance" not in Report(uneven, metrics=["median"]).summary[0]
 
 
@@ -367,10 +368,10 @@ def test_page_is_joined_with_more_files(page_file, tmp_path):
 
 def test_weights_survive(tmp_path):
     weight = np.linspace(0, 2, 120)
-    path = report(tmp_path / "w.html", made_up("a", 3, weight=weight), made_up("b", 5, weight=weight))
+    path = report(tmp_path / "w.html", made_up("a", 3, weights=weight), made_up("b", 5, weights=weight))
     back = reload(path)
     assert back.ranks["made up"]["a"].weight.tolist() == weight.tolist()
-    alone = made_up("a", 3, weight=weight).evaluate("mrr")["mrr"]
+    alone = made_up("a", 3, weights=weight).evaluate("mrr")["mrr"]
     assert back.findings.value("", "made up", "a") == alone
 
 
@@ -397,9 +398,9 @@ def test_latex_and_markdown_escape_names():
     made = Report(made_up(LATEX, 3, data="<b>|x"))
     assert (
         r"50\%\_of \$x\textasciicircum{}2\$ \& \textbackslash{}more\#\{\}\textasciitilde{}"
-        in made.latex()
+        in made.to_latex()
     )
-    assert r"\<b>\|x" in made.markdown()
+    assert r"\<b>\|x" in made.to_markdown()
 
 
 def test_figures_say_what_they_show(full):
@@ -539,7 +540,7 @@ def test_models_on_a_single_triple_are_not_tested_and_that_is_said(tmp_path):
     assert made.findings.comparisons == {}
     assert "beats" not in made.summary[0]
     assert "one triple alone cannot tell models apart" in made.save(tmp_path / "r.html").read_text()
-    weighed = [made_up(name, 3, weight=np.eye(120)[0]) for name in "ab"]
+    weighed = [made_up(name, 3, weights=np.eye(120)[0]) for name in "ab"]
     assert Report(*weighed).findings.comparisons == {}
 
 
@@ -564,7 +565,7 @@ def test_names_that_cannot_be_drawn_do_not_end_the_process(tmp_path):
     made.save_figures(tmp_path)
     assert "a\ufffdb" in (tmp_path / "metrics.svg").read_text()
     made.save(tmp_path / "r.html")
-    assert reload(tmp_path / "r.html").json() == made.json()
+    assert reload(tmp_path / "r.html").to_json() == made.to_json()
 
 
 def test_names_are_not_taken_for_colours():
@@ -574,7 +575,7 @@ def test_names_are_not_taken_for_colours():
 
 def test_differences_without_spread_have_no_interval():
     same = [er.Ranks([n] * 5, 0, 9, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 1)]
-    same[1].protocol["model"] = "other"
+    same[1].protocol.model = "other"
     made = Report(*same, on="row")
     assert "nan" not in made.html()
     assert made.tables()[1].rows[0][4] in ("–", "[0.0000, 0.0000]")
@@ -598,7 +599,7 @@ def test_groups_of_single_candidates_are_undefined_not_wrong(tmp_path):
 
 def test_other_splits_are_other_contests():
     valid, test = made_up("m", 3), made_up("m", 4, seed=3)
-    valid.protocol["split"], test.protocol["split"] = "valid", "test"
+    valid.protocol.split, test.protocol.split = "valid", "test"
     assert {c.data for c in Report(valid, test).contests} == {
         "made up (split: valid)",
         "made up (split: test)",
@@ -623,7 +624,7 @@ def test_models_are_only_tested_where_something_tells_that_targets_are_the_same(
     told = Report(*files, on="row")
     assert "over targets" in told.summary[-1]
     again = reload(told.save(tmp_path / "r.html"))  # a page remembers what it was told
-    assert again.json() == told.json()
+    assert again.to_json() == told.to_json()
     assert reload(untold.save(tmp_path / "u.html")).findings.comparisons == {}
     keyed = [made_up(name, skill) for name, skill in (("a", 3), ("b", 4))]
     with pytest.raises(InputError, match="no such key in all models; got sex"):
@@ -675,7 +676,7 @@ def test_groups_have_intervals_within_their_range():
     keys = {"relation": ["r", "r", "s", "s"]}
     ranks = er.Ranks.of([1, 9, 1, 9], 9, keys=keys, protocol={"data": "d", "model": "m"})
     (group, _) = Report(ranks).findings.groups["d"]["relation"]
-    line = er.index(er.null("mrr", [9, 9]))
+    line = index(er.chance("mrr", [9, 9]))
     assert (group.intervals[0].low, group.intervals[0].high) == (line(0.0), 1.0)
 
 
@@ -696,7 +697,7 @@ def test_words_fit_one_of_a_kind(tmp_path):
 def test_weightless_targets_are_not_counted_in_the_protocol(tmp_path):
     weight = np.ones(120)
     weight[:2] = 0
-    made = Report(made_up("a", 3, weight=weight))
+    made = Report(made_up("a", 3, weights=weight))
     assert "118 targets among" in made.save(tmp_path / "r.html").read_text()
     assert made.evaluation.counts == (118,)
 
@@ -730,7 +731,7 @@ def saved(folder, name, ranks):
             "(Ranks(120 targets, by head, relation, tail, side)); rank them alike; where these are dif",
         ),
         (
-            lambda f: [made_up("a", 3), made_up("b", 3, weight=np.ones(120) * 2)],
+            lambda f: [made_up("a", 3), made_up("b", 3, weights=np.ones(120) * 2)],
             "weigh their targets dif",
         ),
         (lambda f: [f / "absent.parquet"], "no such file"),
@@ -829,7 +830,7 @@ def test_shell_writes_page_tables_and_figures(folder):
     assert said.count("kB") == 4
     assert "12 charts" in said
     made = Report(folder / "a.parquet", folder / "b.parquet")
-    assert (folder / "r.tex").read_text() == f"{made.latex()}\n"
+    assert (folder / "r.tex").read_text() == f"{made.to_latex()}\n"
     assert reload(folder / "r.html").content() == made.content()
     again = folder / "again.html"
     run("report", folder / "r.html", "-o", again)
@@ -840,7 +841,8 @@ def test_shell_prints_tables(folder):
     made = Report(folder / "a.parquet", folder / "b.parquet", metrics=["mr"], ties="realistic")
     options = ["-m", "mr", "--ties", "realistic"]
     assert (
-        run("report", folder / "a.parquet", folder / "b.parquet", "--csv", *options) == f"{made.csv()}\n"
+        run("report", folder / "a.parquet", folder / "b.parquet", "--csv", *options)
+        == f"{made.to_csv()}\n"
     )
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evenrank as er
+from evenrank.metrics.adjusted import index, z
+from evenrank.metrics.ties import TIES
 from evenrank.stats import _bounds
 from evenrank.stats._sample import Sample
 from evenrank.stats.averages import AVERAGES
@@ -33,12 +35,12 @@ def values(metric, ranks, weight, ties="expected"):
 @given(
     table=strategies.rows(largest=40, most=8),
     metric=strategies.metrics.filter(lambda m: abs(m.p) < 4 and m.f.k is None),
-    ties=st.sampled_from(er.metric.TIES),
+    ties=st.sampled_from(TIES),
 )
 @settings(max_examples=60)
 def test_a_pull_is_the_derivative_by_a_targets_weight(table, metric, ties):
     better, equal, candidates, weight = map(np.array, zip(*table, strict=True))
-    ranks = er.Ranks(better, equal, candidates, weight=weight)
+    ranks = er.Ranks(better, equal, candidates, weights=weight)
     pulls = Sample(ranks, ties).pull_on(metric)
     step = 1e-6
     for i in range(len(table)):
@@ -95,7 +97,7 @@ def test_an_adjusted_interval_is_the_raw_one_on_another_scale(method):
     ranks = drawn()
     made = er.intervals(ranks, "mrr", "mr", *ADJUSTED[:3], method=method, samples=500)
     for form, metric in (("index", "mrr"), ("z", "mrr"), ("ratio", "mr")):
-        line = getattr(er, form)(er.null(metric, ranks))
+        line = getattr(er, form)(er.chance(metric, ranks))
         raw, adjusted = made[metric], made[f"{form}({metric})"]
         assert np.allclose(sorted(map(line, (raw.low, raw.high))), (adjusted.low, adjusted.high))
         assert math.isclose(abs(line.scale) * raw.standard_error, adjusted.standard_error)
@@ -108,9 +110,9 @@ def test_an_interval_stays_in_the_range_of_its_metric():
     wide = er.intervals(er.Ranks.of([1, 9], candidates=9), "mrr", "index(mrr)", "z(mrr)", "z(mr)")
     assert (wide["mrr"].low, wide["mrr"].high) == (0.0, 1.0)
     for form in ("index", "z"):
-        line = getattr(er, form)(er.null("mrr", [9, 9]))
+        line = getattr(er, form)(er.chance("mrr", [9, 9]))
         assert wide[f"{form}(mrr)"][1:3] == (line(0.0), line(1.0))
-    assert wide["z(mr)"].high == er.z(er.null("mr", [9, 9]))(1.0)
+    assert wide["z(mr)"].high == z(er.chance("mr", [9, 9]))(1.0)
     assert wide["z(mr)"].low > -math.inf
 
 
@@ -125,7 +127,7 @@ def test_a_quantile_lies_between_two_ranks(at):
     assert (got.low, got.high) == (want.low, want.high)
     assert math.isnan(got.standard_error)
     assert (made[f"1/{name}"].low, made[f"1/{name}"].high) == (1 / got.high, 1 / got.low)
-    line = er.index(er.null(name, ranks))
+    line = index(er.chance(name, ranks))
     assert made[f"index({name})"].low == line(got.high)
 
 
@@ -247,19 +249,19 @@ def test_groups_and_several_models_have_intervals_of_their_own():
 
 def test_intervals_are_written_in_every_format(nations):
     made = er.intervals({"<script>a_b": nations["rotate"], "Ü & b": nations["transe"]}, "mrr", "median")
-    content = json.loads(made.json())
+    content = json.loads(made.to_json())
     assert content["rows"][0]["model"] == "<script>a_b"
     assert content["rows"][0]["value"] == made["mrr"][0].value
     assert content["rows"][1]["low"] is None  # a median by triple
     assert content["by"] == "triple"
     assert content["protocol"]["intervals"] == "95 % delta method"
-    rows = list(csv.DictReader(io.StringIO(made.csv())))
+    rows = list(csv.DictReader(io.StringIO(made.to_csv())))
     assert float(rows[0]["high"]) == made["mrr"][0].high
     assert rows[1]["low"] == ""
     assert "<script>" not in made._repr_html_()
-    assert r"a\_b" in made.latex()
-    assert r"Ü \& b" in made.latex()
-    assert made.markdown().startswith("| model |")
+    assert r"a\_b" in made.to_latex()
+    assert r"Ü \& b" in made.to_latex()
+    assert made.to_markdown().startswith("| model |")
     assert "no interval for median: by order statistics only" in str(made)
     assert repr(made) == str(made)
     with raises("hits@10 was not evaluated"):
@@ -272,7 +274,7 @@ def test_no_column_takes_the_place_of_a_key():
     with raises("two columns would have the same name; got 'n'; rename the key column"):
         er.intervals(ranks.by("n"), "mrr").rows()
     with raises("two columns would have the same name; got 'average'"):
-        er.intervals(ranks.by("average"), "mrr", averages=True).csv()
+        er.intervals(ranks.by("average"), "mrr", averages=True).to_csv()
 
 
 def test_the_default_metrics_fit_one_group_and_many():
@@ -328,7 +330,7 @@ def test_no_interval_by_the_bootstrap(method):
 @pytest.mark.parametrize("method", ["delta", "bootstrap", "percentile"])
 def test_rounding_is_no_spread(method):
     weight = [0.1, 0.2, 0.3, 0.7, 0.11, 0.13, 0.17]
-    weighed = er.Ranks.of([3] * 7, candidates=50, weight=weight)
+    weighed = er.Ranks.of([3] * 7, candidates=50, weights=weight)
     keys = {"head": np.repeat(range(9), 2), "relation": "r", "tail": "t", "side": ["head", "tail"] * 9}
     alike = er.Ranks.of([1, 3] * 9, candidates=50, keys=keys)  # 1 + 1/3 for every triple
     for ranks, unit in ((weighed, "target"), (alike, "triple")):
@@ -347,7 +349,7 @@ def test_no_interval_without_finite_terms(method):
 def test_candidate_sets_of_one_leave_nothing_to_say():
     ranks = er.Ranks.of([1, 1, 1], candidates=1, keys={"relation": ["a", "a", "b"]})
     assert "the same for every target" in str(er.intervals(ranks, "mrr"))
-    with raises("index.mrr. is undefined: chance always gets 1", er.DegenerateError):
+    with raises("index.mrr. is undefined: chance always gets 1", er.errors.DegenerateError):
         er.intervals(ranks, "index(mrr)")
     more = ranks + er.Ranks.of([2, 3], candidates=9, keys={"relation": ["c", "c"]})
     made = er.intervals(more.by("relation"), "index(mrr)")
@@ -359,7 +361,7 @@ def test_candidate_sets_of_one_leave_nothing_to_say():
 
 def test_weightless_targets_do_not_count():
     ranks = er.Ranks.of(
-        [1, 5, 2, 7], candidates=9, weight=[1, 0, 1, 1], keys={"g": ["a", "b", "a", "c"]}
+        [1, 5, 2, 7], candidates=9, weights=[1, 0, 1, 1], keys={"g": ["a", "b", "a", "c"]}
     )
     weighs = er.Ranks.of([1, 2, 7], candidates=9)
     assert er.intervals(ranks, "mrr")["mrr"] == er.intervals(weighs, "mrr")["mrr"]
@@ -370,16 +372,16 @@ def test_weightless_targets_do_not_count():
     table=strategies.rows(largest=30, most=8),
     expression=strategies.expressions,
     method=st.sampled_from(("delta", "bootstrap", "percentile")),
-    ties=st.sampled_from(er.metric.TIES),
+    ties=st.sampled_from(TIES),
     weighted=st.booleans(),
 )
 @settings(max_examples=80)
 def test_any_metric_has_an_interval_or_a_reason(table, expression, method, ties, weighted):
     better, equal, candidates, weight = zip(*table, strict=True)
-    ranks = er.Ranks(better, equal, candidates, weight=weight if weighted else None)
+    ranks = er.Ranks(better, equal, candidates, weights=weight if weighted else None)
     try:
         made = er.intervals(ranks, expression, method=method, samples=100, ties=ties)
-    except (er.DegenerateError, er.NoLawError, er.InputError):
+    except (er.errors.DegenerateError, er.errors.NullDistributionError, er.errors.InputError):
         return  # the value itself is undefined, which evaluate says too
     value, low, high, *_ = made[expression]
     if math.isnan(low):
@@ -388,7 +390,7 @@ def test_any_metric_has_an_interval_or_a_reason(table, expression, method, ties,
         assert low <= high
         slack = 1e-6 * (abs(value) + 1)
         assert method != "delta" or low - slack <= value <= high + slack
-    assert json.loads(made.json())["rows"][0]["metric"] == str(expression)
+    assert json.loads(made.to_json())["rows"][0]["metric"] == str(expression)
 
 
 def test_intervals_refuse_bad_options():
@@ -565,7 +567,7 @@ def test_protocol_and_fingerprint_tell_how_intervals_were_made():
             "seed": {"method": "bootstrap", "samples": 200, "seed": 1},
         }.items()
     }
-    prints = {how: json.loads(one.json())["fingerprint"] for how, one in made.items()}
+    prints = {how: json.loads(one.to_json())["fingerprint"] for how, one in made.items()}
     assert len(set(prints.values())) == 4
     assert all(f"[{prints[how]}]" in str(one) for how, one in made.items())
     assert made["seed"].protocol.items() >= {"samples": "200", "seed": "1"}.items()

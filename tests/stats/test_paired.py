@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evenrank as er
+from evenrank.metrics.adjusted import index
+from evenrank.metrics.chance import NullDistribution
 from evenrank.stats import _significance
 
 # Paired tests -------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ def test_a_difference_that_never_varies_has_no_interval():
     assert math.isnan(made.pairs[0].high)
     assert "– no interval where the differences have no spread" in str(made)
     assert er.compare(a=a, b=b, on="row", metrics="mr", test="t").pairs[0].p == made.pairs[0].p == 1 / 16
-    assert json.loads(made.json())["pairs"][0]["low"] is None
+    assert json.loads(made.to_json())["pairs"][0]["low"] is None
 
 
 @pytest.mark.parametrize("test", ["permutation", "t", "wilcoxon"])
@@ -167,7 +169,7 @@ def test_the_interval_of_a_difference_is_that_of_bootstrapped_pairs(name):
     if name == "mean(-200)":  # min in all but name: no slope to speak of, but terms on one scale
         return
     sizes = a.tally().sizes
-    line = expression.map(er.Null(expression.metric, sizes)) if "(" in name else lambda x: x
+    line = expression.map(NullDistribution(expression.metric, sizes)) if "(" in name else lambda x: x
     metric = expression.metric if "(" in name else expression
     replicates = [
         line(metric(a[rows].tally())) - line(metric(b[rows].tally()))
@@ -180,9 +182,9 @@ def test_a_difference_stays_between_what_two_values_can_be():
     a, b = (er.Ranks.of(r, candidates=9) for r in ([1, 9], [9, 1]))
     pair = er.compare(a=a, b=b, on="row").pairs[0]
     assert (pair.low, pair.high) == (-1.0, 1.0)
-    line = er.index(er.null("mrr", [9, 9]))
-    index = er.compare(a=a, b=b, on="row", metrics="index(mrr)").pairs[0]
-    assert math.isclose(index.high, line(1.0) - line(0.0))
+    line = index(er.chance("mrr", [9, 9]))
+    found = er.compare(a=a, b=b, on="row", metrics="index(mrr)").pairs[0]
+    assert math.isclose(found.high, line(1.0) - line(0.0))
     assert index.low == -index.high
     mr = er.compare(a=a, b=b, on="row", metrics="mr").pairs[0]
     assert math.isfinite(mr.low)
@@ -216,8 +218,8 @@ def test_differences_of_averages_over_fixed_groups_vary_within_them():
 @settings(max_examples=80)
 def test_who_comes_first_does_not_matter(table, metric, test, seed):
     better, equal, candidates, weight = zip(*table, strict=True)
-    a = er.Ranks(better, equal, candidates, weight=weight)
-    b = er.Ranks(np.random.default_rng(seed).integers(0, candidates), 0, candidates, weight=weight)
+    a = er.Ranks(better, equal, candidates, weights=weight)
+    b = er.Ranks(np.random.default_rng(seed).integers(0, candidates), 0, candidates, weights=weight)
     if len(a) < 2:
         return
     options = {"on": "row", "metrics": metric, "test": test, "samples": 300}
@@ -270,7 +272,7 @@ def test_all_pairs_or_one_baseline(nations):
         "no such pair was compared; got rotate and complex under mrr; allowed: rotate and transe"
     ):
         against.pair("rotate", "complex")
-    one, other = every.values["mrr"][:2]
+    one, other = every.values_by_group["mrr"][:2]
     assert one == er.intervals(nations["transe"], "mrr")["mrr"]
     pair = every.pairs[0]
     assert pair.difference == one.value - other.value
@@ -386,14 +388,16 @@ def test_different_candidates_are_refused():
     a.protocol, b.protocol = {"filter": "all"}, {"filter": "none"}
     mixed = er.compare(a=a, b=b, mixed=True)
     assert mixed.notes[0] == "mixed: filter: all (a) and none (b)"
-    assert all("mixed: candidates differ" in made for made in (mixed.json(), mixed.latex(), str(mixed)))
+    assert all(
+        "mixed: candidates differ" in made for made in (mixed.to_json(), mixed.to_latex(), str(mixed))
+    )
     a.protocol = b.protocol = {}
     with raises("differ in chance level, too; got index\\(mrr\\); compare them by mrr, or rank them"):
         er.compare(a=a, b=b, mixed=True, metrics=["mrr", "index(mrr)"])
-    heavy = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.arange(len(a)))
+    heavy = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weights=np.arange(len(a)))
     with raises("the models weigh their targets differently; got a and b"):
         er.compare(a=a, b=heavy)
-    ones = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weight=np.ones(len(a)))
+    ones = er.Ranks(a.better, 0, a.candidates, keys=a.keys, weights=np.ones(len(a)))
     assert er.compare(a=a, b=ones).pairs[0].p == 1.0
 
 
@@ -454,18 +458,18 @@ def test_comparisons_refuse_bad_input():
 
 def test_a_comparison_is_written_in_every_format(nations):
     result = er.compare({"<script>a_b": nations["transe"], "Ü | b": nations["rotate"]}, metrics="mrr")
-    content = json.loads(result.json())
+    content = json.loads(result.to_json())
     (pair,) = content["pairs"]
     assert pair["first"] == "<script>a_b"
     assert pair["better"] == "Ü | b"
     assert pair["second_value"] == content["models"][1]["value"]
     assert content["protocol"].items() >= {"test": "permutation", "samples": "10000"}.items()
     assert f"[{content['fingerprint']}]" in str(result)
-    (row,) = csv.DictReader(io.StringIO(result.csv()))
+    (row,) = csv.DictReader(io.StringIO(result.to_csv()))
     assert float(row["difference"]) == result.pairs[0].difference
     assert "<script>" not in result._repr_html_()
-    assert r"\textless{}script\textgreater{}a\_b" in result.latex()
-    assert r"Ü \| b" in result.markdown()
+    assert r"\textless{}script\textgreater{}a\_b" in result.to_latex()
+    assert r"Ü \| b" in result.to_markdown()
     assert "sign flips over 201 triples; 1 test, Holm-corrected" in str(result)
     assert repr(result) == str(result)
 
@@ -474,13 +478,13 @@ def test_names_stay_in_their_cells(nations):
     """A line break, a bar or a tag in a name ends no cell and begins no tag, nor does it in a note."""
     name = "<script>\\|\nx"
     result = er.compare({name: nations["transe"], "b": nations["transe"]})
-    assert "<script>" not in result.markdown().replace("\\<", "")
-    assert "\\<script>\\\\\\| x and b have the same ranks" in result.markdown()
-    comments = result.latex().rpartition("tabular}\n")[2].splitlines()
+    assert "<script>" not in result.to_markdown().replace("\\<", "")
+    assert "\\<script>\\\\\\| x and b have the same ranks" in result.to_markdown()
+    comments = result.to_latex().rpartition("tabular}\n")[2].splitlines()
     assert comments[1] == "% <script>\\| x and b have the same ranks"
     assert all(line.startswith("% ") for line in comments)
-    latex = er.compare(a=nations["transe"], b=nations["rotate"]).latex()
+    latex = er.compare(a=nations["transe"], b=nations["rotate"]).to_latex()
     assert "{[$-0.1952$, $-0.1122$]}" in latex
     assert r"& $1.00 \times 10^{-4}$ &" in latex
-    signs = er.compare(b=nations["rotate"], a=nations["transe"]).latex()
+    signs = er.compare(b=nations["rotate"], a=nations["transe"]).to_latex()
     assert "$+0.1537$ & {[$+0.1122$, $+0.1952$]}" in signs

@@ -23,7 +23,7 @@ MODEL = Path(er.__file__).parent / "models/bundled/kinships-complex.safetensors"
 
 
 def raises(*parts):
-    return pytest.raises(er.InputError, match=".*".join(parts))
+    return pytest.raises(er.errors.InputError, match=".*".join(parts))
 
 
 def drawn(full, k, rng):
@@ -258,23 +258,23 @@ def test_what_was_not_seen_may_be_there():
     assert _variance.unseen(np.ones(100), np.arange(100), 0.95) == pytest.approx(np.log(40) / 100)
     assert _variance.unseen(np.ones(100), np.arange(100) // 2, 0.95) == pytest.approx(np.log(40) / 50)
     for vary in ("candidates", "targets"):
-        made = er.estimate(
+        made = er.estimate_full(
             er.Ranks(np.zeros(200, int), 0, 31), "mr", "mrr", "hits@1", full=101, vary=vary
         )
         assert made["mr"].value == made["mr"].low == 1
         assert made["mr"].high > 1 + 3.6 * 100 / 30 / 200
         assert max(made["mrr"].low, made["hits@1"].low) < 0.99
         assert made["mrr"].high == made["hits@1"].high == 1
-    every = er.estimate(er.Ranks(np.zeros(200, int), 0, 101), "hits@1", full=101, vary="targets")
+    every = er.estimate_full(er.Ranks(np.zeros(200, int), 0, 101), "hits@1", full=101, vary="targets")
     assert every["hits@1"].low == pytest.approx(1 - np.log(40) / 200)
 
 
 @pytest.mark.parametrize("ranks", [[1] * 97 + [8] * 3, [1] * 95 + [3] * 5])
 def test_few_better_candidates_are_told_from_none(ranks):
     full, rng = er.Ranks.of(ranks, 100), np.random.default_rng(0)
-    truth, held = full.evaluate("mr", "mrr").flat(), {"mr": 0, "mrr": 0}
+    truth, held = full.evaluate("mr", "mrr").to_dict(), {"mr": 0, "mrr": 0}
     for i in range(60):
-        made = er.estimate(drawn(full, 20, rng), "mr", *(["mrr"] if i < 10 else []))
+        made = er.estimate_full(drawn(full, 20, rng), "mr", *(["mrr"] if i < 10 else []))
         for name in made.evaluation:
             held[str(name)] += made[name].low <= truth[str(name)] <= made[name].high
     assert held["mr"] >= 54
@@ -290,7 +290,7 @@ def test_the_few_that_are_beaten_tell_little_of_the_variance(share, name):
     for _ in range(100):
         each = np.array([rng.choice(39, 5, replace=False) + 1 for _ in range(draw[-1] + 1)])
         better = (each[draw] < rank[:, None]).sum(axis=1)
-        made = er.estimate(er.Ranks(better, 0, 6, keys={"draw": draw}), name, full=40)[name]
+        made = er.estimate_full(er.Ranks(better, 0, 6, keys={"draw": draw}), name, full=40)[name]
         held += made.low <= truth <= made.high
     assert held >= 93
 
@@ -304,17 +304,17 @@ def test_units_that_share_a_draw_vary_together():
         each = np.array([rng.choice(99, 5, replace=False) + 1 for _ in range(2)])
         better = (each[draw] < rank[:, None]).sum(axis=1)
         ranks = er.Ranks(better, 0, 6, keys={"draw": draw})
-        made = er.estimate(ranks, "mr", full=100, vary="targets")["mr"]
+        made = er.estimate_full(ranks, "mr", full=100, vary="targets")["mr"]
         held += made.low <= rank.mean() <= made.high
     assert held >= 55
     alone = er.Ranks(ranks.better, 0, 6)  # each its own: what `intervals` would say of these estimates
-    error = er.estimate(alone, "mr", full=100, vary="targets")["mr"].standard_error
+    error = er.estimate_full(alone, "mr", full=100, vary="targets")["mr"].standard_error
     assert error == pytest.approx(np.std(1 + better * 99 / 5, ddof=1) / np.sqrt(60))
 
 
 def test_what_the_counts_rule_out_is_not_within():
     """A target beaten by x of k drawn has a rank from 1 + x to N - k + x."""
-    made = er.estimate(er.Ranks([1, 3], [0, 1], 6), "mr", "hits@1", "mrr", full=20)
+    made = er.estimate_full(er.Ranks([1, 3], [0, 1], 6), "mr", "hits@1", "mrr", full=20)
     assert made["mr"].low >= (2 + 4.5) / 2
     assert made["mr"].high <= (16 + 18.5) / 2
     assert made["hits@1"][1:4] == (0, 0, 0)
@@ -333,7 +333,7 @@ def test_a_step_of_the_mean_rank_is_one_better_candidate():
 def test_one_candidate_alone_shows_no_spread():
     assert _variance.of_mean_rank([design(1, [9])], np.ones(1), np.zeros(1, int)) is None
     assert _variance.of_mean_rank([design(1, [2])], np.ones(1), np.zeros(1, int)) == (0.0, 0.0)
-    made = er.estimate(er.Ranks([0, 1, 0, 1], 0, 2), "mr", full=9)["mr"]
+    made = er.estimate_full(er.Ranks([0, 1, 0, 1], 0, 2), "mr", full=9)["mr"]
     assert (made.value, made.kind) == (5.0, "interval")
     assert made.low < 5 < made.high
 
@@ -346,7 +346,10 @@ def test_bounds_hold_the_full_ranking_of_trained_models(path):
     full = er.Ranks.load(path)
     names = ("mrr", "hits@10", "index(mrr)")
     k = {"nations": 5, "kinships": 20}.get(path.stem.split("-")[0], 100)
-    made, truth = er.estimate(drawn(full, k, np.random.default_rng(7)), *names), full.evaluate(*names)
+    made, truth = (
+        er.estimate_full(drawn(full, k, np.random.default_rng(7)), *names),
+        full.evaluate(*names),
+    )
     for name in names:
         assert made[name].kind == "bounds"
         assert made[name].low <= truth[name] <= made[name].high
@@ -359,7 +362,7 @@ def test_intervals_of_mean_ranks_keep_their_level(vary):
     rng, held = np.random.default_rng(0), 0
     for _ in range(120):
         of = full if vary == "candidates" else full[rng.integers(0, len(full), len(full))]
-        made = er.estimate(drawn(of, 20, rng), "mr", vary=vary, by="target")["mr"]
+        made = er.estimate_full(drawn(of, 20, rng), "mr", vary=vary, by="target")["mr"]
         held += made.low <= full.evaluate("mr")["mr"] <= made.high
     assert 107 <= held <= 120
 
@@ -371,7 +374,7 @@ def test_bounds_hold_for_any_distribution(seed):
     rng = np.random.default_rng(seed)
     rank = rng.choice(rng.integers(1, 80, rng.integers(1, 4)), 200)
     full = er.Ranks.of(rank, 80)
-    made = er.estimate(drawn(full, 12, rng), "mrr", "hits@3", "gmr", "mr", level=0.999)
+    made = er.estimate_full(drawn(full, 12, rng), "mrr", "hits@3", "gmr", "mr", level=0.999)
     truth = full.evaluate("mrr", "hits@3", "gmr", "mr")
     for name in truth:
         assert made[name].low - 1e-9 <= truth[name] <= made[name].high + 1e-9
@@ -381,7 +384,7 @@ def test_all_candidates_drawn_leave_nothing_to_estimate():
     graph = er.load("kinships")
     model = er.models.load(MODEL)
     names = ("mrr", "hits@10", "mr", "gmr", "mean(2)", "z(mrr)")
-    made = er.estimate(er.rank(model, graph.task("test", candidates=200), progress=False), *names)
+    made = er.estimate_full(er.rank(model, graph.task("test", candidates=200), progress=False), *names)
     truth = er.rank(model, graph.task("test"), progress=False).evaluate(*names)
     for name in names:
         found = made[name]
@@ -397,7 +400,7 @@ def test_the_engine_samples_as_the_law_says():
     held, values = 0, []
     for seed in range(20):
         ranks = er.rank(model, graph.task("test", candidates=20, seed=seed), progress=False)
-        found = er.estimate(ranks, "mr")["mr"]
+        found = er.estimate_full(ranks, "mr")["mr"]
         held += found.low <= truth["mr"] <= found.high
         values.append(found.value)
     assert held >= 16
@@ -422,16 +425,16 @@ def test_sampled_tasks_know_the_full_size_and_what_is_shared():
 def test_targets_that_compete_are_no_plain_sample():
     raw = sample(Task.of([[0], [0], [1]], targets=[3, 4, 1], size=50), 5)
     assert FULL not in raw.keys
-    assert raw.protocol["candidates"] == "5 sampled per query, seed 0, and its other targets"
+    assert raw.protocol.candidates == "5 sampled per query, seed 0, and its other targets"
     alone = sample(Task.of([[0], [1]], targets=[3, 1], size=50), 5)
     assert alone.keys[FULL].tolist() == [50, 50]
 
 
 def test_adjusted_metrics_are_lines_of_the_full_sizes():
     full = er.Ranks.load(RANKS / "nations-rotate.parquet")
-    made = er.estimate(drawn(full, 5, np.random.default_rng(0)), "mr", "index(mr)", "mrr", "z(mrr)")
+    made = er.estimate_full(drawn(full, 5, np.random.default_rng(0)), "mr", "index(mr)", "mrr", "z(mrr)")
     for plain, adjusted in (("mr", "index(mr)"), ("mrr", "z(mrr)")):
-        line = parse(adjusted).map(er.null(plain, full.candidates))
+        line = parse(adjusted).map(er.chance(plain, full.candidates))
         ends = sorted(line(made[plain][at]) for at in (2, 3))
         assert list(made[adjusted][2:4]) == pytest.approx(ends)
         assert made[adjusted].value == pytest.approx(line(made[plain].value))
@@ -442,7 +445,7 @@ def test_means_other_than_plain_ones():
     full = er.Ranks.load(RANKS / "nations-rotate.parquet")
     ranks = drawn(full, 8, np.random.default_rng(0))
     logarithm = er.define("log_rank", lambda r: np.log(r))
-    made = er.estimate(ranks, "gmr", "igmr", "mr", "imr", logarithm)
+    made = er.estimate_full(ranks, "gmr", "igmr", "mr", "imr", logarithm)
     assert made["gmr"].low == pytest.approx(exp(made[logarithm].low))
     assert made["igmr"].high == pytest.approx(1 / made["gmr"].low)
     assert (made["imr"].low, made["imr"].kind) == (pytest.approx(1 / made["mr"].high), "interval")
@@ -451,42 +454,43 @@ def test_means_other_than_plain_ones():
 def test_weights_and_averages_weigh():
     full = er.Ranks.load(RANKS / "nations-rotate.parquet")
     ranks = drawn(full, 5, np.random.default_rng(0))
-    found = er.estimate(ranks, "mr", average="relation")["mr"].value
+    found = er.estimate_full(ranks, "mr", average="relation")["mr"].value
     each = 1 + ranks.better * (full.candidates - 1) / (ranks.candidates - 1)
     weight = ranks.weights("relation")
     assert found == pytest.approx((weight * each).sum() / weight.sum())
     first = (np.arange(len(ranks)) < 50) * 2.0
-    part = er.Ranks(ranks.better, 0, ranks.candidates, weight=first, keys=ranks.keys)
-    assert er.estimate(part, "mr")["mr"] == er.estimate(ranks[:50], "mr")["mr"]
+    part = er.Ranks(ranks.better, 0, ranks.candidates, weights=first, keys=ranks.keys)
+    assert er.estimate_full(part, "mr")["mr"] == er.estimate_full(ranks[:50], "mr")["mr"]
 
 
 def test_ties():
     ranks = er.Ranks([0, 1, 2], [2, 0, 1], 11)
     for rule, value in (("optimistic", 11.0), ("pessimistic", 21.0), ("expected", 16.0)):
-        assert er.estimate(ranks, "mr", full=101, ties=rule)["mr"].value == value
+        assert er.estimate_full(ranks, "mr", full=101, ties=rule)["mr"].value == value
     with raises("the mean rank of a tie cannot be estimated", "realistic"):
-        er.estimate(ranks, "mr", full=101, ties="realistic")
+        er.estimate_full(ranks, "mr", full=101, ties="realistic")
 
 
 def test_samples_are_pooled():
     full = er.Ranks.load(RANKS / "kinships-rotate.parquet")
     rng = np.random.default_rng(0)
     one, two = drawn(full, 10, rng), drawn(full, 10, rng)
-    apart = [er.estimate(r, "mr", "mrr")["mr"] for r in (one, two)]
-    both = er.estimate([one, two], "mr", "mrr")
+    apart = [er.estimate_full(r, "mr", "mrr")["mr"] for r in (one, two)]
+    both = er.estimate_full([one, two], "mr", "mrr")
     assert both["mr"].value == pytest.approx((apart[0].value + apart[1].value) / 2)
     half = np.hypot(apart[0].standard_error, apart[1].standard_error) / 2
     assert both["mr"].standard_error == pytest.approx(half)
     assert "10 of 73 to 103 other candidates drawn, 2 times" in str(both)
-    targets = [er.estimate(r, "mr", vary="targets")["mr"].standard_error for r in (one, [one, one])]
+    targets = [er.estimate_full(r, "mr", vary="targets")["mr"].standard_error for r in (one, [one, one])]
     assert targets[0] == pytest.approx(targets[1])  # the same again is no news of other targets
     alone = [
-        er.estimate(r, "mr", vary="targets", by="target")["mr"].standard_error for r in (one, [one, one])
+        er.estimate_full(r, "mr", vary="targets", by="target")["mr"].standard_error
+        for r in (one, [one, one])
     ]
     assert alone[0] == pytest.approx(alone[1])
     # chance ranks every target once, however often it is sampled
-    line = parse("z(mr)").map(er.null("mr", full.candidates))
-    made = er.estimate([one, two], "z(mr)")
+    line = parse("z(mr)").map(er.chance("mr", full.candidates))
+    made = er.estimate_full([one, two], "z(mr)")
     assert made["z(mr)"].value == pytest.approx(line(both["mr"].value))
     each = [r.evaluate("z(mr)")["z(mr)"] for r in (one, two)]
     assert made["z(mr)"].sampled == pytest.approx(np.mean(each))
@@ -497,34 +501,34 @@ def test_samples_are_pooled():
 def test_estimators_come_nearer_than_the_sampled_metric(estimator):
     full = er.Ranks.load(RANKS / "wn18rr-transe.parquet")
     ranks = drawn(full, 200, np.random.default_rng(0))
-    made, truth = er.estimate(ranks, "mrr", estimator=estimator)["mrr"], full.evaluate("mrr")["mrr"]
+    made, truth = er.estimate_full(ranks, "mrr", estimator=estimator)["mrr"], full.evaluate("mrr")["mrr"]
     assert abs(made.value - truth) < abs(made.sampled - truth) / 2
 
 
 def test_a_guess_outside_its_bounds_is_told():
     ranks = er.Ranks(np.zeros(500, int), 0, 51)
-    made = er.estimate(ranks, "mrr", full=100, estimator="bv", gamma=1.0)
+    made = er.estimate_full(ranks, "mrr", full=100, estimator="bv", gamma=1.0)
     assert "mrr: the estimate is outside its bounds, so what it supposes is not so" in made.text()
 
 
 def test_results_are_shown_in_every_form():
-    made = er.estimate(er.Ranks([0, 1, 0, 4, 9, 0], 0, 11), "mrr", "mr", full=101)
+    made = er.estimate_full(er.Ranks([0, 1, 0, 4, 9, 0], 0, 11), "mrr", "mr", full=101)
     text = str(made)
     assert "10 of 100 other candidates drawn" in text
     assert "; low to high holds the full ranking of these targets" in text
     assert "interval: at 95 %; the estimate has no bias" in text
     assert "bounds: at 95 % or more, however ranks are distributed;" in text
     assert "the estimate within is a guess: it supposes a smooth distribution of ranks" in text
-    content = json.loads(made.json())
+    content = json.loads(made.to_json())
     assert [row["kind"] for row in content["rows"]] == ["bounds", "interval"]
     assert (content["full"], content["drawn"], content["samples"]) == ([101, 101], [10, 10], 1)
     assert content["protocol"]["varied"] == "candidates"
     assert content["rows"][0]["standard_error"] is None
-    assert made.csv().splitlines()[0] == "metric,sampled,value,low,high,kind,standard_error"
-    assert "\\toprule" in made.latex()
-    wide = er.estimate(er.Ranks([0, 1, 0, 4], 0, 11), "mr", full=101, vary="targets")
+    assert made.to_csv().splitlines()[0] == "metric,sampled,value,low,high,kind,standard_error"
+    assert "\\toprule" in made.to_latex()
+    wide = er.estimate_full(er.Ranks([0, 1, 0, 4], 0, 11), "mr", full=101, vary="targets")
     assert "low to high holds the full ranking of other targets like these" in str(wide)
-    assert list(er.estimate(er.Ranks([0, 1], 0, 11), full=101).evaluation) == [
+    assert list(er.estimate_full(er.Ranks([0, 1], 0, 11), full=101).evaluation) == [
         parse(name) for name in er.sampled._estimate.DEFAULT
     ]
 
@@ -532,49 +536,51 @@ def test_results_are_shown_in_every_form():
 def test_bad_input():
     ranks = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "a", "candidates": "10 sampled"})
     with raises("do not say how many candidates there are in all", "full=14541"):
-        er.estimate(ranks)
+        er.estimate_full(ranks)
     with raises("full is below the candidates that were ranked", "got 5 in row 0"):
-        er.estimate(ranks, full=5)
+        er.estimate_full(ranks, full=5)
     with raises("columns differ in length"):
-        er.estimate(ranks, full=[50, 60])
+        er.estimate_full(ranks, full=[50, 60])
     with raises("a target was ranked against nobody: candidates", "got 1 in row 0"):
-        er.estimate(er.Ranks([0], 0, 1), full=5)
+        er.estimate_full(er.Ranks([0], 0, 1), full=5)
     with raises("no ranks to estimate from"):
-        er.estimate([])
+        er.estimate_full([])
     with raises("unknown estimator", "'mle'", "em, bv, cls"):
-        er.estimate(ranks, full=50, estimator="mle")
+        er.estimate_full(ranks, full=50, estimator="mle")
     with raises("unknown vary", "'models'", "candidates, targets"):
-        er.estimate(ranks, full=50, vary="models")
+        er.estimate_full(ranks, full=50, vary="models")
     with raises("gamma lies above 0", "got 0"):
-        er.estimate(ranks, full=50, gamma=0)
+        er.estimate_full(ranks, full=50, gamma=0)
     with raises("a level lies between 0 and 1"):
-        er.estimate(ranks, full=50, level=95)
+        er.estimate_full(ranks, full=50, level=95)
     with raises("median is not made of a term per target"):
-        er.estimate(ranks, "median", full=50)
+        er.estimate_full(ranks, "median", full=50)
     with raises("infinite for some ranks"):
-        er.estimate(ranks, "mean(-1, hits@3)", full=50)
+        er.estimate_full(ranks, "mean(-1, hits@3)", full=50)
     with raises("one target alone has no spread", "candidates"):
-        er.estimate(ranks[:1], "mr", full=50, vary="targets")
+        er.estimate_full(ranks[:1], "mr", full=50, vary="targets")
     with raises("must rank the same targets in one order", "3 and 2 targets"):
-        er.estimate([ranks, ranks[:2]], full=50)
+        er.estimate_full([ranks, ranks[:2]], full=50)
     with raises("must rank the same targets in one order"):
-        er.estimate([er.Ranks([0, 1, 2], 0, 11, weight=[1, 2, 3]), er.Ranks([0, 1, 2], 0, 11)], full=50)
+        er.estimate_full(
+            [er.Ranks([0, 1, 2], 0, 11, weights=[1, 2, 3]), er.Ranks([0, 1, 2], 0, 11)], full=50
+        )
     seeded = er.Ranks([0, 1], 0, 11, protocol={"candidates": "10 sampled per query, seed 3"})
     with raises("samples to be pooled need seeds of their own", "got seed 3, 3", "--seed"):
-        er.estimate([seeded, seeded], full=50)
-    with raises("these ranks are not sampled: there is nothing to estimate", "evenrank metrics"):
-        er.estimate(er.Ranks([0, 1], 0, 11, protocol={"candidates": "all"}))
+        er.estimate_full([seeded, seeded], full=50)
+    with raises("these ranks are not sampled: there is nothing to estimate", "evenrank evaluate"):
+        er.estimate_full(er.Ranks([0, 1], 0, 11, protocol={"candidates": "all"}))
     beside = sample(Task.of([[0], [0]], targets=[3, 4], size=50), 5)
     with raises("no plain sample of the candidates", "and its other targets", "filter"):
-        er.estimate(er.Ranks([0, 1], 0, 7, protocol=beside.protocol), full=50)
+        er.estimate_full(er.Ranks([0, 1], 0, 7, protocol=beside.protocol), full=50)
     split = er.Ranks([0, 1], 0, 11, keys={"side": ["head", "tail"]})
     with raises("samples to be pooled are split by different keys", "got no key and side"):
-        er.estimate([split, split.by("side")], full=50)
+        er.estimate_full([split, split.by("side")], full=50)
     with raises("full must be a column of whole numbers"):
-        er.estimate(er.Ranks([0, 1], 0, 11, keys={FULL: ["many", "50"]}))
+        er.estimate_full(er.Ranks([0, 1], 0, 11, keys={FULL: ["many", "50"]}))
     other = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "b"})
     with raises("samples to be pooled differ in model", "a and b"):
-        er.estimate([ranks, other], full=50)
+        er.estimate_full([ranks, other], full=50)
 
 
 def test_groups_are_estimated_each_by_itself():
@@ -582,48 +588,48 @@ def test_groups_are_estimated_each_by_itself():
     several = [drawn(full, 10, rng) for _ in range(2)]
     several = [one[::14] for one in several]
     sizes, _ = (one.keys.pop(FULL) for one in several)
-    made = er.estimate([one.by("side") for one in several], "mrr", "mr", "z(mr)", full=sizes)
+    made = er.estimate_full([one.by("side") for one in several], "mrr", "mr", "z(mr)", full=sizes)
     assert made.evaluation.labels == (("head",), ("tail",))
     for label, row in zip(("head", "tail"), made.cells, strict=True):
         mine = several[0].keys["side"] == label
-        alone = er.estimate([one[mine] for one in several], "mrr", "mr", "z(mr)", full=sizes[mine])
+        alone = er.estimate_full([one[mine] for one in several], "mrr", "mr", "z(mr)", full=sizes[mine])
         assert str(row) == str(alone.cells[0])  # to the last digit, and NaN where there is NaN
     assert [row["side"] for row in made.rows()] == ["head"] * 3 + ["tail"] * 3
     assert [found.kind for found in made["mr"]] == ["interval", "interval"]
-    assert made.csv().startswith("side,metric,sampled,value,low,high,kind,standard_error\nhead,mrr,")
+    assert made.to_csv().startswith("side,metric,sampled,value,low,high,kind,standard_error\nhead,mrr,")
     assert made.text().startswith("side  metric   sampled")
     assert f"{len(sizes):,} targets" in made.text()
 
 
 def test_a_split_into_one_group_is_no_split():
     ranks = er.Ranks([0, 1, 0, 4, 9, 0], 0, 11, keys={"side": "tail"})
-    made, alone = (er.estimate(one, "mrr", "mr", full=101) for one in (ranks.by("side"), ranks))
+    made, alone = (er.estimate_full(one, "mrr", "mr", full=101) for one in (ranks.by("side"), ranks))
     assert str(made.cells) == str(alone.cells)
     assert made["mr"] == [alone["mr"]]
 
 
 def test_what_cannot_be_told_of_a_group_is_a_note():
     keys = {"relation": ["a", "a", "a", "b", "c"], "size": [9] * 4 + [50]}
-    ranks = er.Ranks([0, 1, 2, 1, 3], 0, 6, weight=[1, 1, 1, 1, 0], keys=keys)
+    ranks = er.Ranks([0, 1, 2, 1, 3], 0, 6, weights=[1, 1, 1, 1, 0], keys=keys)
     groups = ranks.by("relation")
-    made = er.estimate(groups, "mr", "index(hits@10)", full=keys["size"], vary="targets")
+    made = er.estimate_full(groups, "mr", "index(hits@10)", full=keys["size"], vary="targets")
     assert [found.kind for found in made["mr"]] == ["interval", "unknown"]
     assert np.isnan(made["mr"][1][1:4]).all()
     assert "– one target alone has no spread (in 1 of 2 groups)" in made.notes
     assert "1 group of weight zero left out: c" in made.text().splitlines()
-    assert json.loads(made.json())["rows"][2]["value"] is None
-    made = er.estimate(groups, "mr", "index(hits@10)", full=keys["size"])
+    assert json.loads(made.to_json())["rows"][2]["value"] is None
+    made = er.estimate_full(groups, "mr", "index(hits@10)", full=keys["size"])
     assert [found.kind for found in made["index(hits@10)"]] == ["unknown"] * 2
     assert any(note.endswith("the best value there is (in 2 of 2 groups)") for note in made.notes)
     with raises("median is not made of a term per target"):
-        er.estimate(groups, "median", full=50)
+        er.estimate_full(groups, "median", full=50)
     named = er.Ranks([0, 1], 0, 11, keys={"metric": ["a", "b"]}).by("metric")
     with raises("two columns would have the same name", "'metric'"):
-        er.estimate(named, "mr", full=50).rows()
+        er.estimate_full(named, "mr", full=50).rows()
 
 
 def test_what_is_undefined_among_few_may_be_defined_among_all():
-    made = er.estimate(er.Ranks([0, 1, 0, 1], 0, 3), "index(hits@10)", full=50)
+    made = er.estimate_full(er.Ranks([0, 1, 0, 1], 0, 3), "index(hits@10)", full=50)
     assert np.isnan(made["index(hits@10)"].sampled)
     assert made["index(hits@10)"].high > 0
     assert "undefined: chance always gets 1, the best value there is, among the sampled" in str(made)
@@ -640,9 +646,9 @@ def test_sampled_values_are_called_so(tmp_path):
     ranks = er.Ranks.load(paths[0])
     for made in (ranks.evaluate(), ranks.by("side").evaluate(), er.intervals(ranks, "mrr")):
         assert note in str(made)
-    assert note in json.loads(ranks.evaluate("mrr").json())["notes"]
-    assert note in run("metrics", *paths)  # other seeds, too
-    assert note not in str(er.estimate(ranks, "mr"))
+    assert note in json.loads(ranks.evaluate("mrr").to_json())["notes"]
+    assert note in run("evaluate", *paths)  # other seeds, too
+    assert note not in str(er.estimate_full(ranks, "mr"))
     assert note not in str(er.rank(model, graph.task("test"), progress=False).evaluate())
 
 
@@ -652,7 +658,7 @@ def test_files_can_be_estimated_from(kind, tmp_path):
     ranks = er.rank(model, graph.task("test", candidates=9), progress=False)
     ranks.save(tmp_path / f"ranks.{kind}")
     again = er.Ranks.load(tmp_path / f"ranks.{kind}")
-    assert str(er.estimate(again, "mr", "z(mr)")) == str(er.estimate(ranks, "mr", "z(mr)"))
+    assert str(er.estimate_full(again, "mr", "z(mr)")) == str(er.estimate_full(ranks, "mr", "z(mr)"))
 
 
 def test_in_the_shell(tmp_path):
@@ -661,8 +667,8 @@ def test_in_the_shell(tmp_path):
     for path in paths:
         drawn(full, 5, rng).save(path)
     text = run("estimate", *paths, "-m", "mrr", "-m", "mr", "--vary", "targets")
-    assert text == f"{er.estimate([*map(er.Ranks.load, paths)], 'mrr', 'mr', vary='targets')}\n"
-    split = er.estimate([er.Ranks.load(path).by("relation", "side") for path in paths], "mr")
+    assert text == f"{er.estimate_full([*map(er.Ranks.load, paths)], 'mrr', 'mr', vary='targets')}\n"
+    split = er.estimate_full([er.Ranks.load(path).by("relation", "side") for path in paths], "mr")
     assert run("estimate", *paths, "-m", "mr", "--by", "relation,side") == f"{split}\n"
     er.Ranks([0, 1], 0, 5).save(tmp_path / "plain.csv")
     assert "say it: full=14541 (--full 14541)" in run("estimate", tmp_path / "plain.csv", code=2)

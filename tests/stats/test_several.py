@@ -10,39 +10,39 @@ from scipy import stats
 import evenrank as er
 from evenrank.stats import _several
 
-# Seeds and folds ----------------------------------------------------------------------------------
+# RunSummary and folds ----------------------------------------------------------------------------------
 
 
 def test_seeds_are_summed_up():
     runs = [drawn(seed=i) for i in range(4)]
-    made = er.seeds(runs, "mrr", "median", ties="realistic")
+    made = er.summarize_runs(runs, "mrr", "median", ties="realistic")
     column = [ranks.evaluate("mrr", ties="realistic")["mrr"] for ranks in runs]
     first = made.spreads[0]
     assert math.isclose(first.mean, np.mean(column))
     assert math.isclose(first.sd, np.std(column, ddof=1))
     assert (first.n, first.least, first.most) == (4, min(column), max(column))
-    models = er.seeds({"a": runs, "b": runs[:1]}, "mrr")
+    models = er.summarize_runs({"a": runs, "b": runs[:1]}, "mrr")
     assert [s.n for s in models.spreads] == [4, 1]
     assert math.isnan(models.spreads[1].sd)
     assert "one run of b has no sd" in str(models)
-    assert json.loads(models.json())["rows"][1]["sd"] is None
-    assert len(er.seeds(runs).spreads) == 4
+    assert json.loads(models.to_json())["rows"][1]["sd"] is None
+    assert len(er.summarize_runs(runs).spreads) == 4
     folds = [
         drawn(seed=i, protocol={"content": str(i), "split": "test", "model": str(i)}) for i in range(2)
     ]
-    noted = er.seeds(folds, "mrr")
+    noted = er.summarize_runs(folds, "mrr")
     assert "the runs differ in content, and their sd holds that too" in str(noted)
-    assert noted.protocol["split"] == "test"
-    assert [s.n for s in er.seeds(runs[0]).spreads] == [1] * 4  # not a run per row
-    assert [s.n for s in er.seeds({"a": runs[0]}, "mrr").spreads] == [1]
+    assert noted.protocol.split == "test"
+    assert [s.n for s in er.summarize_runs(runs[0]).spreads] == [1] * 4  # not a run per row
+    assert [s.n for s in er.summarize_runs({"a": runs[0]}, "mrr").spreads] == [1]
     with raises("every run must be ranks; got int; e.g."):
-        er.seeds([1, 2])
+        er.summarize_runs([1, 2])
     with raises("no runs to sum up; got none for b"):
-        er.seeds({"a": runs, "b": []})
+        er.summarize_runs({"a": runs, "b": []})
     with raises("no runs to sum up; got none; give"):
-        er.seeds([])
+        er.summarize_runs([])
     with raises("no runs to sum up"):
-        er.seeds({})
+        er.summarize_runs({})
 
 
 # Data sets ----------------------------------------------------------------------------------------
@@ -96,9 +96,9 @@ def graded(seed, order, models=("a", "b", "c")):
 
 def test_models_across_data_sets():
     data = {f"d{i}": graded(i, order) for i, order in enumerate(("abc", "abc", "bac", "abc", "acb"))}
-    made = er.across(data, "mrr", level=0.9)
+    made = er.across_datasets(data, "mrr", level=0.9)
     for result in made.results:
-        one = data[result.data][result.model].evaluate("mrr", "index(mrr)", "z(mrr)").flat()
+        one = data[result.data][result.model].evaluate("mrr", "index(mrr)", "z(mrr)").to_dict()
         assert [result.value, result.index, result.z] == list(one.values())
     table = np.array([[data[d][m].evaluate("mrr")["mrr"] for m in "abc"] for d in data])
     average = stats.rankdata(-table, axis=1).mean(axis=0)
@@ -108,21 +108,23 @@ def test_models_across_data_sets():
     assert made.critical_difference == _several.critical_difference(3, 5, 0.9)
     index = {s.model: s.mean_index for s in made.standings}
     assert math.isclose(index["a"], np.mean([r.index for r in made.results if r.model == "a"]))
-    content = json.loads(made.json())
+    content = json.loads(made.to_json())
     assert content["friedman"]["p"] == made.p
     assert content["rows"][0]["average_rank"] == average[0]
-    assert len(made.csv().splitlines()) == 16
+    assert len(made.to_csv().splitlines()) == 16
     assert "critical difference of ranks (Nemenyi, 90 %)" in str(made)
     assert "few" not in str(made)
-    assert "\\toprule" in made.latex()
-    lower = er.across(data, "index(mr)")  # the form is given anyway: an adjusted name means its metric
+    assert "\\toprule" in made.to_latex()
+    lower = er.across_datasets(
+        data, "index(mr)"
+    )  # the form is given anyway: an adjusted name means its metric
     assert str(lower.metric) == "mr"
     assert lower.results[0].rank == 1.0
 
 
 def test_equal_models_share_ranks_across_data_sets():
     same = {"a": drawn(), "b": drawn()}
-    made = er.across({"one": same, "two": same})
+    made = er.across_datasets({"one": same, "two": same})
     assert [s.rank for s in made.standings] == [1.5, 1.5]
     assert (made.p, made.alike) == (1.0, (("a", "b"),))
     assert "2 data sets are few: not told apart does not mean equal" in str(made)
@@ -131,37 +133,37 @@ def test_equal_models_share_ranks_across_data_sets():
 def test_across_refuses_what_is_not_complete():
     one = graded(0, "abc")
     with raises("comparing across data sets needs two or more; got 1"):
-        er.across({"d": one})
+        er.across_datasets({"d": one})
     with raises("comparing needs two models or more; got 1"):
-        er.across({"d": {"a": one["a"]}, "e": {"a": one["a"]}})
+        er.across_datasets({"d": {"a": one["a"]}, "e": {"a": one["a"]}})
     less = {name: one[name] for name in "ab"}
     with raises("every model must be there on every data set; got no ranks of c on e; rank it there"):
-        er.across({"d": one, "e": less})
+        er.across_datasets({"d": one, "e": less})
     with raises("c on e, c on f, c on g and 1 more"):
-        er.across({"d": one, "e": less, "f": less, "g": less, "h": less})
+        er.across_datasets({"d": one, "e": less, "f": less, "g": less, "h": less})
     with raises("not ranked in the same way; got filter: x .a. and y .b.; rank them alike$"):
         apart = {
             name: er.Ranks(r.better, r.equal, r.candidates, protocol={"filter": word})
             for (name, r), word in zip(one.items(), "xyz", strict=True)
         }
-        er.across({"d": one, "e": apart})
+        er.across_datasets({"d": one, "e": apart})
     with raises("ranked among different candidates; got a and b on d"):
-        er.across({"d": one | {"b": drawn(seed=8)}, "e": one})
+        er.across_datasets({"d": one | {"b": drawn(seed=8)}, "e": one})
     weight = np.arange(len(one["b"]))
-    heavy = er.Ranks(one["b"].better, one["b"].equal, one["b"].candidates, weight=weight)
+    heavy = er.Ranks(one["b"].better, one["b"].equal, one["b"].candidates, weights=weight)
     with raises("the models weigh their targets differently; got a and b on d"):
-        er.across({"d": one | {"b": heavy}, "e": one})
+        er.across_datasets({"d": one | {"b": heavy}, "e": one})
     named = {name: r[:] for name, r in one.items()}
     for r in named.values():
         r.protocol = {"content": "50109268", "split": "test"}
     with raises("one data set twice; got d and e, content 50109268; give each data set once"):
-        er.across({"d": named, "e": named})
+        er.across_datasets({"d": named, "e": named})
     with raises("a level lies between 0 and 1"):
-        er.across({"d": one, "e": one}, level=2)
+        er.across_datasets({"d": one, "e": one}, level=2)
     with raises("d must name its models; got Ranks; e.g."):
-        er.across({"d": one["a"], "e": one["b"]})
+        er.across_datasets({"d": one["a"], "e": one["b"]})
     with raises("a on d must be ranks; got int; rank it there"):
-        er.across({"d": {"a": 1, "b": 2}, "e": one})
+        er.across_datasets({"d": {"a": 1, "b": 2}, "e": one})
     alone = {name: er.Ranks.of([1, 1], candidates=1) for name in "abc"}
     with raises(r"on e, index\(mrr\) is undefined: chance always gets 1.*; leave the data set out"):
-        er.across({"d": one, "e": alone})
+        er.across_datasets({"d": one, "e": alone})

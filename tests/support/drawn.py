@@ -6,7 +6,7 @@ import pytest
 import evenrank as er
 
 
-def raises(message, error=er.EvenrankError):
+def raises(message, error=er.errors.EvenrankError):
     return pytest.raises(error, match=message)
 
 

@@ -27,7 +27,7 @@ def shell(*arguments):
 
 def refused(*arguments):
     """Give the message with which a command is refused."""
-    with pytest.raises(er.InputError) as error:
+    with pytest.raises(er.errors.InputError) as error:
         shell(*arguments)
     return str(error.value)
 

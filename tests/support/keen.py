@@ -50,7 +50,7 @@ def composed(interaction, relations, inverse=False, dtype=None, **options):
 
 
 def refused(call, *args, **kwargs):
-    with pytest.raises(er.InputError) as caught:
+    with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
     return str(caught.value)
 

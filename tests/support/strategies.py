@@ -6,7 +6,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 import evenrank as er
-from evenrank.metrics.metric import GAIN, RANK, hit
+from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.metric import GAIN, RANK, Statistic, hit
 
 POWERS = (-inf, -2, -1, -0.5, 0, 0.5, 1, 2, 3, inf)
 
@@ -18,12 +19,12 @@ metrics = st.builds(
     st.sampled_from((1, -1)),
 )
 statistics = st.one_of(
-    st.builds(er.Statistic, st.just("quantile"), st.floats(0, 1), st.sampled_from((1, -1))),
-    st.sampled_from([er.Statistic(kind) for kind in ("std", "var", "mad", "count")]),
+    st.builds(Statistic, st.just("quantile"), st.floats(0, 1), st.sampled_from((1, -1))),
+    st.sampled_from([Statistic(kind) for kind in ("std", "var", "mad", "count")]),
 )
 plain = st.one_of(metrics, statistics)
 adjusted = st.builds(
-    er.Adjusted,
+    Adjusted,
     st.sampled_from(("chance", "ratio", "index", "z", "phi")),
     plain.filter(lambda m: m.increasing is not None),
 )

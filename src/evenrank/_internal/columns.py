@@ -48,12 +48,15 @@ def said_of(file: str, first: int = 0) -> Iterator[None]:
 
 
 def checked(
-    better: ArrayLike, equal: ArrayLike, candidates: ArrayLike, weight: ArrayLike | None
+    better: ArrayLike, equal: ArrayLike, candidates: ArrayLike | None, given: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints, Floats | None]:
-    """Check the columns of ranked targets; a single number is repeated."""
+    """Check the columns of ranked targets; a single number is repeated, no candidates become zeros."""
     first = integers("better", better, 0)
     rows = len(first)
     second = repeat("equal", integers("equal", equal, 0), rows)
+    weight = None if given is None else weights(given, rows)
+    if candidates is None:
+        return first, second, np.broadcast_to(np.int64(0), rows), weight
     third = repeat("candidates", integers("candidates", candidates, 1), rows)
     over = first + second >= third
     if over.any():
@@ -64,7 +67,27 @@ def checked(
             got=f"rank {first[row] + second[row] + 1} of {third[row]}",
             allowed="1 to candidates, where candidates counts the target too",
         )
-    return first, second, third, None if weight is None else weights(weight, rows)
+    return first, second, third, weight
+
+
+def from_ranks(rank: ArrayLike) -> tuple[Ints, Ints]:
+    """Count better and equal candidates from ranks; a half-integer is the mean rank of a tie of two."""
+    try:
+        values = np.atleast_1d(np.asarray(rank))
+    except ValueError:
+        raise InputError("ranks must be a column of numbers", got="ragged rows") from None
+    if values.dtype.kind not in "iuf" or values.ndim != 1:
+        raise InputError("ranks must be numbers", got=f"shape {values.shape} of type {values.dtype}")
+    whole = values.dtype.kind != "f"
+    values = values.astype(np.int64 if whole else float)
+    if not whole:
+        refuse(~np.isfinite(values), values, "ranks must be finite")
+        refuse(2 * values != np.floor(2 * values), values, "ranks must be whole numbers or halves")
+    refuse(values < 1, values, "ranks start at 1")
+    refuse(values > LARGEST, values, f"ranks must be at most {LARGEST:,}")
+    better = np.floor(values).astype(np.int64) - 1
+    equal = (2 * values).astype(np.int64) - 2 * better - 2  # 1 where the rank is a half-integer
+    return better, equal
 
 
 def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:

@@ -220,12 +220,12 @@ class Shown(Framed):
         rows = self.rows()
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
-    def json(self) -> str:
+    def to_json(self) -> str:
         """Write everything as JSON (undefined values as null)."""
         content = defined(self.content())
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
-    def csv(self) -> str:
+    def to_csv(self) -> str:
         """Write the rows, in full precision, as CSV."""
         return as_csv(self.rows())
 
@@ -233,11 +233,11 @@ class Shown(Framed):
         """Write tables for the terminal."""
         return "\n\n".join(table.text() for table in self.tables())
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Write tables for a README."""
         return "\n\n".join(table.markdown() for table in self.tables())
 
-    def latex(self) -> str:
+    def to_latex(self) -> str:
         """Write tables for a paper (booktabs)."""
         return "\n\n".join(table.latex() for table in self.tables())
 

@@ -28,8 +28,8 @@ from evenrank.errors import EvenrankError
 from evenrank.ranking.engine.run import launched
 
 # as they are mostly used, and not as the modules are called
-ORDER = ["rank", "import", "metrics", "estimate", "compare", "report"]
-ORDER += ["null", "adjust", "baseline", "explore", "demo"]
+ORDER = ["rank", "import", "evaluate", "estimate", "compare", "report"]
+ORDER += ["chance", "adjust", "baseline", "explore", "demo"]
 app.registered_commands.sort(key=lambda command: ORDER.index(str(command.name)))
 
 

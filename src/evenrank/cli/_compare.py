@@ -35,7 +35,7 @@ from evenrank.graphs.strata import STRATA
 from evenrank.ranks.ranks import Ranks
 from evenrank.report import Report
 from evenrank.report.document import check_ending
-from evenrank.stats import Correction, Test, across, compare
+from evenrank.stats import Correction, Test, across_datasets, compare
 
 On = Annotated[
     str | None,
@@ -90,7 +90,9 @@ def compare_command(
             raise InputError("--across orders models by one metric", got=got, do="ask once for each")
     models = [Ranks.load(path, candidates=candidates) for path in ranks]
     if across_data:
-        made = across(_by_data(ranks, models), wanted[0], level=level, ties=ties, average=average)
+        made = across_datasets(
+            _by_data(ranks, models), wanted[0], level=level, ties=ties, average=average
+        )
         show(made, form)
         return
     result = compare(
@@ -117,8 +119,8 @@ def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[s
     Where two models on one data set have the same name, as variants of one have, files name them all.
     """
     both = list(zip(paths, loaded, strict=True))
-    data = [ranks.protocol.get("data") or path.resolve().parent.name for path, ranks in both]
-    models = [ranks.protocol.get("model") or path.stem for path, ranks in both]
+    data = [ranks.protocol.data or path.resolve().parent.name for path, ranks in both]
+    models = [ranks.protocol.model or path.stem for path, ranks in both]
     if len(set(zip(data, models, strict=True))) < len(both):
         models = [path.stem for path in paths]
     found: dict[str, dict[str, Ranks]] = {name: {} for name in data}
@@ -127,7 +129,7 @@ def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[s
             raise InputError(
                 "one model twice on a data set",
                 got=f"{model} on {name}",
-                do="give one file of each; seeds are for evenrank metrics --runs",
+                do="give one file of each; seeds are for evenrank evaluate --runs",
             )
         found[name][model] = ranks
     return found

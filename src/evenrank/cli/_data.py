@@ -25,7 +25,7 @@ from evenrank.cli._shell import (
 from evenrank.errors import InputError
 from evenrank.graphs import Unseen, atlas, load, registry, where
 from evenrank.graphs.graph import SPLITS
-from evenrank.metrics.grammar import null
+from evenrank.metrics.chance import chance
 from evenrank.metrics.tally import Histogram
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at graphs.")
@@ -195,7 +195,7 @@ def _of_sizes(sizes: Histogram) -> Row:
         "least": int(size.min()),
         "mean": int((size * count).sum()) / sizes.total,
         "most": int(size.max()),
-        **{f"chance({name})": float(null(name, sizes).mean()) for name in ("mrr", "hits@10", "mr")},
+        **{f"chance({name})": float(chance(name, sizes).mean()) for name in ("mrr", "hits@10", "mr")},
     }
 
 

@@ -1,4 +1,4 @@
-"""From ranks to numbers: `evenrank metrics`."""
+"""From ranks to numbers: `evenrank evaluate`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,14 +44,15 @@ from evenrank.metrics.grammar import ALIASES, HITS_NAMES, NAMES, parse
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranking import cluster
-from evenrank.ranks.evaluation import Evaluation, evaluate, shared
+from evenrank.ranks.evaluation import Evaluation, evaluate
+from evenrank.ranks.protocol import shared
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
-from evenrank.stats import Method, intervals, seeds
+from evenrank.stats import Method, intervals, summarize_runs
 from evenrank.stats.averages import AVERAGES, averages, one_count
 
 
-@app.command("metrics")
+@app.command("evaluate")
 def metrics(
     context: typer.Context,
     ranks: Annotated[
@@ -106,7 +108,7 @@ def metrics(
         _list_metrics(form)
         return
     if not ranks:
-        raise InputError("no file of ranks given", do="evenrank metrics FILE..., or evenrank demo")
+        raise InputError("no file of ranks given", do="evenrank evaluate FILE..., or evenrank demo")
     wanted: list[str | Expression] = [*(metric or ())]
     if every_average and average != "micro":
         raise InputError("--averages shows all of them", got=f"--average {average} as well")
@@ -144,7 +146,7 @@ def metrics(
     ties = tie_rule(loaded, ties)
     made: Shown
     if runs:
-        made = seeds(_runs(paths, loaded), *wanted, ties=ties, average=average)
+        made = summarize_runs(_runs(paths, loaded), *wanted, ties=ties, average=average)
     elif interval is not None:
         split = [one.by(*keys) if keys else one for one in loaded]
         given = dict(zip(file_names(paths), split, strict=True)) if len(split) > 1 else split[0]
@@ -181,7 +183,7 @@ def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[T
 
 def _evaluated(
     ranks: Sequence[str], counted: list[Tallies], wanted: Sequence[str | Expression], ties: Ties | None
-) -> Evaluation:
+) -> Evaluation[Any]:
     """One table of a single argument; else a row for each (and each group)."""
     if len(counted) == 1:
         return counted[0].evaluate(*wanted, ties=ties)
@@ -213,7 +215,7 @@ def rows_per_file(
     ties: Ties,
     shown: Sequence[str],
     what: str = "ranks",
-) -> Evaluation:
+) -> Evaluation[Any]:
     """One row per file (and group, and average); the protocol is what all of them agree on."""
     several = len(shown) > 1
     tallies: list[Tally] = []
@@ -222,14 +224,14 @@ def rows_per_file(
         for label, part in ranks.by(*keys) if keys else [((), ranks)]:
             tallies += [part.tally(average) for average in shown]
             labels += [(name, *label, average)[: None if several else -1] for average in shown]
-    protocol = shared([ranks.protocol for ranks in loaded])
+    protocol = shared(ranks.protocol for ranks in loaded)
     made = evaluate(
         tallies,
         wanted,
         ties=ties,
         labels=labels,
         label_names=(what, *keys, "average")[: None if several else -1],
-        protocol=protocol if several else {**protocol, "average": shown[0]},
+        protocol=protocol if several else replace(protocol, average=shown[0]),
     )
     return one_count(made) if several else made
 
@@ -237,7 +239,7 @@ def rows_per_file(
 def _runs(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, list[Ranks]]:
     """Put the runs of each model together, by the names in their protocols; without, all are of one."""
     once(paths, "run")
-    models = [ranks.protocol.get("model", "") for ranks in loaded]
+    models = [ranks.protocol.model or "" for ranks in loaded]
     if any(models) and not all(models):
         raise InputError(
             "not every file says which model it is a run of",

@@ -142,9 +142,8 @@ def _ogb(given: Given) -> Ranks:
     ]
     if len(parts) == 1:
         return parts[0]
-    for name, part in zip(file_names(given.files), parts, strict=True):
-        part.keys["file"] = np.full(len(part), name, dtype=object)
-    return reduce(add, parts)
+    named = zip(file_names(given.files), parts, strict=True)
+    return reduce(add, (part.with_keys(file=name) for name, part in named))
 
 
 def _trec(given: Given) -> Ranks:
@@ -336,8 +335,8 @@ def import_command(
         if quiet:
             warnings.simplefilter("ignore")
         ranks = READERS[form](given)
-    if not quiet and "scores" in ranks.protocol:
-        typer.echo(f"note: {ranks.protocol['scores']}", err=True)
+    if not quiet and ranks.protocol.scores:
+        typer.echo(f"note: {ranks.protocol.scores}", err=True)
     if out is not None:
         ranks.save(out)
     source = ranks.by(*by.split(",")) if by else ranks

@@ -43,6 +43,7 @@ from evenrank.ranking import cluster, rank
 from evenrank.ranking.engine.run import launched
 from evenrank.ranks.evaluation import evaluate
 from evenrank.ranks.presets import Name, preset
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Outside, Task
 
@@ -272,11 +273,15 @@ def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
         [ranks.tally() for ranks in ranked],
         DEMO,
         labels=[
-            (ranks.protocol["data"], ranks.protocol["model"], figure(float(ranks.candidates.mean())))
+            (
+                ranks.protocol.data or "",
+                ranks.protocol.model or "",
+                figure(float(ranks.candidates.mean())),
+            )
             for ranks in ranked
         ],
         label_names=("data", "model", "candidates"),
-        protocol={"split": "test", "filter": "train, valid, test"},
+        protocol=Protocol.from_dict({"split": "test", "filter": "train, valid, test"}),
     )
     show(result, form)
     work = [ranks.work for ranks in ranked if ranks.work is not None]
@@ -287,7 +292,7 @@ def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
             "The more candidates, the less chance gets, so mrr and hits@10 do not compare across\n"
             "graphs. index puts chance at 0 and a perfect model at 1, on every graph; z counts the\n"
             "standard deviations above chance, and grows with the number of targets too.\n"
-            "Next: evenrank rank MODEL --data DIR, evenrank metrics FILE, evenrank --help"
+            "Next: evenrank rank MODEL --data DIR, evenrank evaluate FILE, evenrank --help"
         )
 
 

@@ -51,8 +51,9 @@ Seed = Annotated[int, typer.Option(help="The seed of what is drawn.")]
 CandidatesOption = Annotated[
     int | None, typer.Option(help="Candidates per target, for files without that column.")
 ]
+DataOption = Annotated[str | None, typer.Option(help="The data set: evenrank atlas list names them.")]
 SizesOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--sizes",
         help="Candidate counts: '14541x40932' (size x tasks), '100,200,300', or a file: ranks, "
@@ -109,7 +110,7 @@ def in_shell(text: str) -> str:
 def show(result: Shown, form: str) -> None:
     """Write a result to stdout, in the format that was asked for."""
     if form != "text":
-        typer.echo(getattr(result, form)())
+        typer.echo(getattr(result, f"to_{form}")())
         return
     for i, table in enumerate(result.tables()):
         if i:

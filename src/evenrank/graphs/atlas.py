@@ -75,7 +75,7 @@ def atlas(
     >>> import evenrank as er
     >>> er.atlas("WN18RR")
     Histogram(candidates, weight: 107 distinct of 6,268)
-    >>> er.null("mrr", er.atlas("WN18RR")).mean()
+    >>> er.chance("mrr", er.atlas("WN18RR")).mean()
     0.000273...
     """
     import polars as pl

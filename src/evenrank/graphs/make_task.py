@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,6 +16,8 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
 from evenrank.errors import InputError
 from evenrank.ranks.presets import Preset, preset
+from evenrank.ranks.protocol import All, Listed, Protocol, Typed
+from evenrank.ranks.protocol import Candidates as Kind
 from evenrank.ranks.task import HOLE, Lists, Outside, Task, sample
 
 if TYPE_CHECKING:
@@ -65,22 +68,24 @@ def ask(
         filters = tuple(name.strip() for name in filter.split(","))
     known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
     seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else ("train",)
-    given, words = _given(graph, candidates, seen)
+    given, kind = _given(graph, candidates, seen)
     asked = ("tail", "head") if sides == "both" else (sides,) if isinstance(sides, str) else sides
     if not asked:
         raise InputError("a task needs at least one side", got="none")
     repeats = rules is not None and rules.repeats
     parts = [_side(graph, side, triples, known, given, outside, repeats) for side in asked]
-    facts = {
-        "data": graph.name,
-        "content": graph.hash,
-        "split": split,
-        "sides": ", ".join(asked),
-        "filter": ", ".join(filters) or "none",
-        "candidates": words if given is None or outside == "refuse" else f"{words}, targets added",
-        "unseen": graph.unseen,
-        **({} if protocol is None else {"protocol": protocol}),
-    }
+    if outside == "add" and isinstance(kind, Typed | Listed):
+        kind = replace(kind, targets_added=True)
+    facts = Protocol(
+        data=graph.name,
+        content=graph.hash,
+        split=split,
+        sides=tuple(asked),
+        filter=filters,
+        candidates=kind,
+        unseen=graph.unseen,
+        preset=protocol,
+    )
     task = Task(tuple(part for one in parts for part in one.parts), facts, graph.vocabulary)
     return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
 
@@ -187,14 +192,14 @@ def _names(names: Sequence[str] | range) -> NDArray[Any]:
 # Candidates ---------------------------------------------------------------------------------------
 
 
-def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[Given | None, str]:
-    """Give lists of candidates, and in words what they are."""
+def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[Given | None, Kind]:
+    """Give lists of candidates, and of what kind they are."""
     if isinstance(candidates, str) and candidates == "all":
-        return None, "all"
+        return None, All()
     if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
-        return None, "sampled"  # drawn once the task is there
+        return None, All()  # drawn once the task is there
     if isinstance(candidates, str) and candidates == "typed":
-        return types(graph, seen), f"typed, as seen in {', '.join(seen)}"
+        return types(graph, seen), Typed(", ".join(seen))
     if isinstance(candidates, str | os.PathLike):
         path = Path(candidates)
         if isinstance(candidates, str) and not path.exists():
@@ -209,14 +214,14 @@ def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[G
                 do="load the graph with unseen='keep', or give lists of candidates",
             )
         typed = read_types(graph, path)
-        return typed, f"typed, from {path.name} [{_digest(typed)}]"
+        return typed, Typed(path.name, _digest(typed))
     if not isinstance(candidates, Mapping):
         raise InputError(
             "candidates must be given per side",
             got=type(candidates).__name__,
             allowed="{'tail': ..., 'head': ...}",
         )
-    return candidates, f"given [{_digest(candidates)}]"
+    return candidates, Listed(_digest(candidates))
 
 
 def _digest(given: Given) -> str:

@@ -73,9 +73,7 @@ def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> 
         "given_degree": lambda: _binned(of_entity(0), bins),
         "asked_degree": lambda: _binned(of_entity(1), bins),
     }
-    told = ranks[:]  # the same columns; only the keys are its own
-    told.keys |= {name: make[name]() for name in names or STRATA}
-    return told
+    return ranks.with_keys({name: make[name]() for name in names or STRATA})
 
 
 def cardinality(triples: Ints, relations: int) -> NDArray[Any]:

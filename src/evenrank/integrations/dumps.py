@@ -16,6 +16,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +28,7 @@ from evenrank.errors import InputError
 from evenrank.graphs.graph import PARTS
 from evenrank.graphs.layouts import dictionary
 from evenrank.integrations._lines import lines
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task, in_place
 
@@ -86,7 +88,7 @@ def ampligraph(
 
 def _placed(task: Task, ranks: NDArray[Any], protocol: Mapping[str, str]) -> Ranks:
     _check_length(task, len(ranks))
-    return Ranks.of(ranks, task.candidates, keys=task.keys, protocol={**task.protocol, **protocol})
+    return Ranks.of(ranks, task.candidates, keys=task.keys, protocol=task.protocol.updated(protocol))
 
 
 def _check_length(task: Task, count: int) -> None:
@@ -161,7 +163,7 @@ def pykeen(
             got=f"{int(candidates[row]):,} and {task.candidates[row]:,} in row {row}",
             do="filter the task as the evaluation was (additional_filter_triples)",
         )
-    protocol = {**task.protocol, "model": model}
+    protocol = replace(task.protocol, model=model)
     return Ranks.between(low, high, candidates, keys=task.keys, protocol=protocol)
 
 
@@ -200,9 +202,9 @@ def libkge(
     """
     # read: uma-pi1/kge, kge/job/eval_entity_ranking.py, kge/job/trace.py
     file = Path(path) / "trace.yaml" if Path(path).is_dir() else Path(path)
-    known = task.protocol if isinstance(task, Task) else {"split": split}
-    examples = _examples(file, known["split"])
-    column = _column(file, examples[0], known.get("filter"))
+    known = task.protocol if isinstance(task, Task) else Protocol(split=split)
+    examples = _examples(file, known.split or split)
+    column = _column(file, examples[0], known.filter)
     missing = [1 for example in examples if column not in example]
     if missing:
         raise InputError(f"{file} has no {column}", got=f"{len(missing):,} such examples")
@@ -252,20 +254,20 @@ def _numbers(file: Path, examples: Sequence[Mapping[str, str]], name: str) -> In
     return np.array(found, dtype=np.int64)
 
 
-def _column(file: Path, example: Mapping[str, str], wanted: str | None) -> str:
+def _column(file: Path, example: Mapping[str, str], wanted: tuple[str, ...] | None) -> str:
     """Choose the rank that was filtered as the task is."""
     if wanted is None:
         return "rank_filtered"
-    if wanted == "none":
+    if not wanted:
         return "rank"
-    known, asked = (set(re.findall(r"[\w-]+", text)) for text in (example["filter"], wanted))
+    known, asked = set(re.findall(r"[\w-]+", example["filter"])), set(wanted)
     if not known or known == asked:
         return "rank_filtered"
     if known | {"test"} == asked:
         return "rank_filtered_with_test"
     raise InputError(
         "the task is not filtered as LibKGE did it",
-        got=f"{wanted} in the task, {example['filter']} in {file}",
+        got=f"{', '.join(wanted)} in the task, {example['filter']} in {file}",
         do="ask for the same: graph.task(..., filter=...)",
     )
 

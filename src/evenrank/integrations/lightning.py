@@ -95,7 +95,7 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
         if trainer.is_global_zero:
             with _evaluating(module):
                 self.ranks = rank(self.scorer(module) if self.scorer else module, task, **self.options)
-            values = self.ranks.evaluate(*self.metrics).flat(name, plain=True)
+            values = self.ranks.evaluate(*self.metrics).to_dict(name, plain=True)
         values = trainer.strategy.broadcast(values)
         # as tensors, because Lightning takes a number for float32
         module.log_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()})

@@ -16,6 +16,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -129,12 +130,8 @@ class Listed:
             rows = np.sort(rows[np.diff(group, prepend=-1) > 0])
             ranks, found = ranks[rows], found[rows]
         rest = f"{(~found).mean():.1%} of targets not listed, anywhere among the rest"
-        ranks.protocol = {
-            **self.task.protocol,
-            "model": model,
-            "scores": f"lists of answers, {WORDS[order]}; {rest}",
-        }
-        return ranks
+        scores = f"lists of answers, {WORDS[order]}; {rest}"
+        return ranks.with_protocol(replace(self.task.protocol, model=model, scores=scores))
 
     def _whole(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Put a column of all parts into the order in which targets were asked."""

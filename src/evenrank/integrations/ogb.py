@@ -17,6 +17,7 @@ from evenrank._internal.arrays import Ints, array, host
 from evenrank.errors import InputError
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import MRR
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks
 
 POSITIVE, NEGATIVE = "y_pred_pos", "y_pred_neg"
@@ -28,7 +29,7 @@ def ranks(
     predictions: Mapping[str, Any],
     *,
     keys: Mapping[str, ArrayLike] | None = None,
-    protocol: Mapping[str, str] | None = None,
+    protocol: Protocol | Mapping[str, Any] | None = None,
 ) -> Ranks:
     """Rank each positive of the dictionary that OGB's evaluator takes among its negatives.
 
@@ -69,7 +70,7 @@ def ranks(
         keys=keys,
         protocol={
             "candidates": f"{count:,} given {'per target' if own else 'for all'}",
-            **(protocol or {}),
+            **Protocol.of(protocol).to_dict(),
         },
     )
 

@@ -30,7 +30,7 @@ class RankingScorer:
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float | dict[str, float]:  # noqa: N803
         """Give the value, or one per name; negated where less is better, and named `neg_` then."""
-        values = ranks(estimator, X, y).evaluate(*self.metrics, ties=self.ties).flat(plain=True)
+        values = ranks(estimator, X, y).evaluate(*self.metrics, ties=self.ties).to_dict(plain=True)
         for metric, name in zip(self.metrics, [*values], strict=True):
             if metric.increasing is False:
                 values[f"neg_{name}"] = -values.pop(name)

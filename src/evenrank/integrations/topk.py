@@ -60,7 +60,7 @@ def ranks(
     >>> result = ranks(task, [[7, 5, 3], [8, 9]])
     >>> result.better.tolist(), result.equal.tolist(), result.candidates.tolist()
     ([1, 2], [0, 7], [9, 10])
-    >>> print(result.protocol["scores"])
+    >>> print(result.protocol.scores)
     lists of answers, in the order listed; 50.0% of targets not listed, anywhere among the rest
     """
     return _ids(task, lists, scores, lenient).ranks(model, "listed" if scores is None else "scores")

@@ -65,7 +65,7 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         scores: Tensor | Ranks,
         target: Tensor | None = None,
         known: Tensor | None = None,
-        weight: Tensor | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         """Count a batch: scores by query and candidate (higher is better) and each query's target.
 
@@ -73,9 +73,9 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         can be counted as it is: `update(ranks)`.
         """
         if not isinstance(scores, Ranks):
-            mass = None if weight is None else _host(torch.as_tensor(weight).double())
+            mass = None if weights is None else _host(torch.as_tensor(weights).double())
             more = Tally.of(*_counted(torch.as_tensor(scores), target, known), mass)
-        elif target is known is weight is None:
+        elif target is known is weights is None:
             more = scores.tally()
         else:
             raise InputError("ranks bring their targets and weights along", do="update(ranks)")
@@ -87,7 +87,7 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         result = evaluate([self.tally], self.metrics, ties=self.ties)
         values = {
             name: torch.tensor(value, dtype=torch.float64, device=self.device)
-            for name, value in result.flat(plain=True).items()
+            for name, value in result.to_dict(plain=True).items()
         }
         return values if len(values) > 1 else values.popitem()[1]
 

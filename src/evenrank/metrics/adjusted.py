@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from math import erfc, inf, sqrt
 from typing import Literal, TypeAlias, TypeVar, get_args
 
+from numpy.typing import ArrayLike
+
 from evenrank._internal.arrays import Floats
-from evenrank.errors import DegenerateError, InputError, NoLawError
-from evenrank.metrics.chance import Null
+from evenrank.errors import DegenerateError, InputError, NullDistributionError
+from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.metrics.tally import Tally
+from evenrank.metrics.tally import Tallied, Tally, as_tally
 from evenrank.metrics.ties import Ties
 
 Point: TypeAlias = tuple[float, float]
@@ -74,7 +76,7 @@ class Affine:
         return f"{self.scale:.6g} x {'-' if self.offset < 0 else '+'} {abs(self.offset):.6g}"
 
 
-def ratio(null: Null) -> Affine:
+def ratio(null: NullDistribution) -> Affine:
     """Divide by the expectation."""
     mean = float(null.mean())
     if mean == 0:
@@ -82,13 +84,13 @@ def ratio(null: Null) -> Affine:
     return Affine(1.0 / mean)
 
 
-def index(null: Null) -> Affine:
+def index(null: NullDistribution) -> Affine:
     """Put chance at 0 and the best value at 1."""
     _refuse_certain(null, "index")
     return Affine.through((float(null.mean()), 0.0), (null.best, 1.0))
 
 
-def z(null: Null) -> Affine:
+def z(null: NullDistribution) -> Affine:
     """Count standard deviations better than chance."""
     _refuse_certain(null, "z")
     better = 1.0 if null.metric.increasing else -1.0
@@ -97,14 +99,14 @@ def z(null: Null) -> Affine:
     return Affine(scale, -scale * mean)
 
 
-def chance(null: Null) -> Affine:
+def chance(null: NullDistribution) -> Affine:
     """Forget the value and give the expectation."""
     return Affine(0.0, null.mean())
 
 
-def _refuse_certain(null: Null, name: str) -> None:
+def _refuse_certain(null: NullDistribution, name: str) -> None:
     if null.metric.increasing is None:
-        raise NoLawError(
+        raise NullDistributionError(
             f"{null.metric} cannot be adjusted: neither large nor small values are better",
             do="adjust a metric such as mrr, mr or hits@10",
         )
@@ -125,7 +127,7 @@ def _refuse_certain(null: Null, name: str) -> None:
 
 
 AdjustmentName = Literal["chance", "ratio", "index", "z", "phi"]
-LINES: dict[str, Callable[[Null], Affine]] = {
+LINES: dict[str, Callable[[NullDistribution], Affine]] = {
     "chance": chance,
     "ratio": ratio,
     "index": index,
@@ -157,7 +159,7 @@ class Adjusted:
         if not isinstance(self.metric, Metric | Statistic):
             raise InputError("only a plain metric can be adjusted", got=repr(self.metric))
         if self.metric.increasing is None:
-            raise NoLawError(
+            raise NullDistributionError(
                 f"{self.metric} cannot be adjusted: neither large nor small values are better",
                 do="adjust a metric such as mrr, mr or hits@10",
             )
@@ -205,16 +207,22 @@ class Adjusted:
             return "Berrendorf et al. 2020"
         return "Hoyt et al. 2022"
 
-    def map(self, null: Null) -> Callable[[float], float]:
+    def map(self, null: NullDistribution) -> Callable[[float], float]:
         """Give the map from raw to adjusted values under a chance law."""
         if self.adjustment != "phi":
             return LINES[self.adjustment](null)
         line = z(null)
         return lambda x: 0.5 * erfc(-line(x) / sqrt(2.0))
 
-    def __call__(self, tally: Tally, ties: Ties = "expected", null: Null | None = None) -> float:
-        """Evaluate on what was ranked; `null` spares computing the chance law again."""
-        return self.map(null or Null(self.metric, tally.sizes))(self.metric(tally, ties))
+    def __call__(
+        self,
+        ranks: Tally | Tallied | ArrayLike,
+        ties: Ties = "expected",
+        null: NullDistribution | None = None,
+    ) -> float:
+        """Compute the adjusted metric; `null` spares working out the null distribution again."""
+        tally = as_tally(ranks)
+        return self.map(null or NullDistribution(self.metric, tally.sizes))(self.metric(tally, ties))
 
     def __str__(self) -> str:
         """Write it as the grammar reads it."""

@@ -20,9 +20,9 @@ from itertools import product
 import numpy as np
 
 from evenrank._internal.table import Table, figure
-from evenrank.errors import InputError, NoLawError
+from evenrank.errors import InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import Null, read_sizes
+from evenrank.metrics.chance import NullDistribution, read_sizes
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
@@ -121,7 +121,7 @@ def _check(expression: Expression) -> dict[str, Verdict]:
     for name, check in zip(PROPERTIES, checks, strict=True):
         try:
             verdicts[name] = check(expression)
-        except NoLawError as error:  # an infinite expectation: there is nothing to adjust for
+        except NullDistributionError as error:  # an infinite expectation: there is nothing to adjust for
             verdicts[name] = Verdict(False, error.what)
     return verdicts
 
@@ -219,7 +219,7 @@ def _size_invariant(expression: Expression) -> Verdict:
 
 def _chance(expression: Expression, size: int) -> float:
     """Expected value of one target's metric when its rank is uniform."""
-    law = Null(_metric(expression), read_sizes([size]))
+    law = NullDistribution(_metric(expression), read_sizes([size]))
     if not isinstance(expression, Adjusted):
         return law.mean()
     adjusted = expression.map(law)

@@ -15,16 +15,14 @@ Aliases (`amri`, `zmrr`, PyKEEN's `adjusted_hits_at_10`, ...) print canonically:
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from difflib import get_close_matches
 from math import inf
-from typing import get_args
-
-from numpy.typing import ArrayLike
+from typing import TypeAlias, get_args
 
 from evenrank._internal.arrays import Function
 from evenrank.errors import InputError, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import Method, Null, SizesLike, read_sizes
 from evenrank.metrics.metric import (
     GMR,
     HMR,
@@ -107,6 +105,8 @@ HITS_NAMES: dict[str, AdjustmentName | None] = {
 _ADJUSTMENTS: dict[str, AdjustmentName] = {name: name for name in get_args(AdjustmentName)}
 _defined: dict[str, Metric] = {}
 
+Metrics: TypeAlias = str | Expression | Iterable[str | Expression]
+
 
 def _plain(name: str) -> str:
     """Fold case and word separators, as PyKEEN does: `MeanRank` is `mean_rank`."""
@@ -162,6 +162,21 @@ def parse(text: str | Expression) -> Expression:
     return _read(tree, text)
 
 
+def listed(metrics: Iterable[Metrics]) -> list[str | Expression]:
+    """Take metrics one by one, or as one list of them.
+
+    >>> listed(["mrr", "mr"]) == listed([["mrr", "mr"]])
+    True
+    """
+    return [
+        one
+        for given in metrics
+        for one in (
+            [given] if isinstance(given, str | Expression) or not isinstance(given, Iterable) else given
+        )
+    ]
+
+
 def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
     """Read an expression that must not be adjusted."""
     expression = parse(text)
@@ -172,30 +187,6 @@ def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
             do=f"use {expression.metric}",
         )
     return expression
-
-
-def null(
-    metric: str | Metric | Statistic,
-    sizes: SizesLike,
-    *,
-    counts: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    method: Method = "exact",
-    samples: int = 10_000,
-    seed: int = 0,
-) -> Null:
-    """Give the exact law of a metric under chance.
-
-    `sizes` are candidate counts: one per task, or distinct ones with `counts`, or `{size: count}`, or
-    a tally. `weights` weigh the tasks.
-
-    >>> null("1/gmr", sizes=[14_541] * 40_932).mean()
-    0.000186867...
-    >>> null("mrr", {10**8: 10**9}).std()
-    4.05...e-09
-    """
-    histogram = read_sizes(sizes, counts, weights)
-    return Null(parse_metric(metric), histogram, method, samples, seed)
 
 
 def _named(name: str) -> Expression | None:
@@ -283,5 +274,5 @@ def _unknown(text: str) -> UnknownMetricError:
     return UnknownMetricError(
         "unknown metric",
         got=repr(text),
-        do=f"did you mean {', '.join(near)}? (`evenrank metrics --list` shows all)",
+        do=f"did you mean {', '.join(near)}? (`evenrank evaluate --list` shows all)",
     )

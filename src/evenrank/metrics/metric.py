@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import exp, inf, isnan, log
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.errors import InputError
+from evenrank.metrics.tally import Tallied, Tally, as_tally
 from evenrank.metrics.ties import Ties, check_ties
-
-if TYPE_CHECKING:
-    from evenrank.metrics.tally import Tally
 
 # the 75 % point of the normal law makes the MAD an estimate of sigma, as scipy's and PyKEEN's is
 NORMAL_QUARTILE = 0.6744897501960817
@@ -246,12 +245,27 @@ class Metric:
             return (f if p == 1 else lambda r: f(r) ** p), 1.0
         return lambda r: (f(r) / extreme) ** p, extreme
 
-    def __call__(self, tally: Tally, ties: Ties = "expected") -> float:
-        """Evaluate on what was ranked.
+    def __call__(self, ranks: Tally | Tallied | ArrayLike, ties: Ties = "expected") -> float:
+        """Compute the metric.
 
-        Under `expected` ties, `f(r)^p` is averaged over the ranks a tie allows.
+        Parameters
+        ----------
+        ranks : Ranks, Tally or array_like
+            What was ranked; plain ranks start at 1.
+        ties : str
+            The tie-breaking rule. Under "expected", `f(r)^p` is averaged over the ranks a tie allows.
+
+        Returns
+        -------
+        float
+            The value.
+
+        Examples
+        --------
+        >>> MRR([1, 2, 4])
+        0.5833333333333334
         """
-        rows = tally.rows(ties)
+        rows = as_tally(ranks).rows(ties)
         p, q = self.p, self.q
         if abs(p) == inf:
             ends = np.concatenate([self.f(rows.low), self.f(rows.high)])
@@ -360,9 +374,10 @@ class Statistic:
         """Print as it is written."""
         return f"Statistic({str(self)!r})"
 
-    def __call__(self, tally: Tally, ties: Ties = "expected") -> float:
-        """Evaluate on what was ranked."""
+    def __call__(self, ranks: Tally | Tallied | ArrayLike, ties: Ties = "expected") -> float:
+        """Compute the statistic of ranks, a tally, or plain ranks."""
         check_ties(ties)
+        tally = as_tally(ranks)
         rows = tally.rows("realistic" if ties == "expected" else ties)
         if self.kind == "count":
             return float(tally.count)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Floats, Ints
-from evenrank._internal.columns import checked
+from evenrank._internal.columns import checked, from_ranks
 from evenrank.errors import InputError
 from evenrank.metrics.ties import Ranges, Ties, check_ties
 
@@ -154,6 +154,25 @@ def _constant(value: Any, digit: Ints) -> NDArray[Any]:
     return np.full(len(digit), value)
 
 
+@runtime_checkable
+class Tallied(Protocol):
+    """Anything that can be counted into a tally, such as `Ranks`."""
+
+    def tally(self) -> Tally:
+        """Count it."""
+
+
+def as_tally(given: Tally | Tallied | ArrayLike) -> Tally:
+    """Give a tally of what was ranked: a tally, `Ranks`, or plain ranks.
+
+    >>> as_tally([1, 2, 2]).count
+    3
+    """
+    if isinstance(given, Tally):
+        return given
+    return given.tally() if isinstance(given, Tallied) else Tally.of_ranks(given)
+
+
 class Tally:
     """What was ranked: enough for every metric, and for its law under chance; `+` merges.
 
@@ -176,11 +195,31 @@ class Tally:
         cls,
         better: ArrayLike,
         equal: ArrayLike,
-        candidates: ArrayLike,
-        weight: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> Tally:
-        """Count one row per ranked target."""
-        return cls.of_checked(*checked(better, equal, candidates, weight))
+        """Count one row per ranked target.
+
+        Parameters
+        ----------
+        better, equal : array_like of int
+            How many candidates have a better, and the same, score.
+        candidates : array_like of int, optional
+            How many candidates there are, the target included; without it there are no chance levels.
+        weights : array_like of float, optional
+            Weights of the targets.
+
+        Returns
+        -------
+        Tally
+            The counts.
+        """
+        return cls.of_checked(*checked(better, equal, candidates, weights))
+
+    @classmethod
+    def of_ranks(cls, ranks: ArrayLike) -> Tally:
+        """Count plain ranks, without candidates; a half-integer is the mean rank of a tie of two."""
+        return cls.of(*from_ranks(ranks))
 
     @classmethod
     def of_checked(cls, better: Ints, equal: Ints, candidates: Ints, weight: Floats | None) -> Tally:
@@ -208,17 +247,22 @@ class Tally:
         self,
         better: ArrayLike,
         equal: ArrayLike,
-        candidates: ArrayLike,
-        weight: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         """Count more rows in place, for streams."""
-        more = self + Tally.of(better, equal, candidates, weight)
+        more = self + Tally.of(better, equal, candidates, weights)
         self.ranks, self.sizes, self._rows = more.ranks, more.sizes, {}
 
     @property
     def count(self) -> int:
         """Number of ranked targets."""
         return self.ranks.total
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether the number of candidates is known, for all that was counted."""
+        return bool(self.sizes["candidates"].all())
 
     @property
     def equal_weights(self) -> bool:

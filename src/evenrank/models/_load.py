@@ -70,7 +70,7 @@ def load(
     found = _bundled(path) if isinstance(path, str) and not os.path.exists(path) else None
     if found is not None:
         with as_file(found) as file:
-            return fit(read(file), graph, path)
+            return fit(read(file), graph, str(path))
     checkpoint = read(path, format=format, trust_pickle=trust_pickle, mapped=mapped)
     return fit(checkpoint, graph, Path(path).name)
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenrank.errors import InputError, NoLawError
+from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Graph, Unseen
 from evenrank.graphs.atlas import Filter, Side
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
-from evenrank.metrics.chance import Null, SizesLike, read_sizes
+from evenrank.metrics.chance import NullDistribution, SizesLike, read_sizes
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
@@ -32,6 +32,7 @@ from evenrank.published._read import lines as read_lines
 from evenrank.published._results import Published
 from evenrank.published._value import Given, adjustable, decide_percent
 from evenrank.ranks.evaluation import Evaluation, bare, default_expressions
+from evenrank.ranks.protocol import Protocol
 
 __all__ = ["Board", "Footing", "Given", "Published", "adjust", "adjustable", "baseline", "published"]
 
@@ -48,7 +49,7 @@ def adjust(
     counts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     percent: bool | None = None,
-) -> Evaluation:
+) -> Evaluation[Any]:
     """Say what published numbers mean against chance, given the data set or the candidate counts.
 
     `data` is a name the atlas knows, or a graph; `sizes` are candidate counts as `evenrank.null` takes
@@ -70,7 +71,7 @@ def adjust(
         got = type(values).__name__ if values else None
         raise InputError("nothing to adjust", got=got, do='give values such as {"mrr": 0.35}')
     if sizes is not None and data is None:
-        footing = Footing(read_sizes(sizes, counts, weights), {})
+        footing = Footing(read_sizes(sizes, counts, weights), Protocol())
     elif data is not None and sizes is counts is weights is None:
         footing = Board.of(data, split, side, filter, unseen).footing()
     else:
@@ -153,7 +154,7 @@ def baseline(
     side: Side = "both",
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
-) -> Evaluation:
+) -> Evaluation[Any]:
     """Give what needs no model: what chance gets, and a scorer that scores everything alike.
 
     A row for the expectation under chance, one for its standard deviation, and one for the constant
@@ -186,12 +187,12 @@ def baseline(
     )
 
 
-def _floor(expression: Expression, law: Null, constant: Tally) -> list[float]:
+def _floor(expression: Expression, law: NullDistribution, constant: Tally) -> list[float]:
     """Give expectation and deviation under chance, then the constant scorer under each tie rule."""
     metric = law.metric
     line = expression.map(law) if isinstance(expression, Adjusted) else Affine(1.0)
     if not isinstance(line, Affine):
-        raise NoLawError(
+        raise NullDistributionError(
             f"what chance gets of {expression} has no exact law: it is no line of {metric}",
             do=f"use z({metric})",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache, partial
 from math import isfinite
 from typing import NamedTuple
@@ -14,25 +13,26 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph, Unseen
 from evenrank.graphs.atlas import Filter, Side, atlas, facts
 from evenrank.metrics.adjusted import Adjusted, Affine
-from evenrank.metrics.chance import Null
+from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.published._value import SLACK, Given
 from evenrank.ranks.evaluation import FORMS
+from evenrank.ranks.protocol import Protocol
 
-SIDES = {"both": "tail, head", "tail": "tail", "head": "head"}
+SIDES = {"both": ("tail", "head"), "tail": ("tail",), "head": ("head",)}
 
 
 class Footing:
     """The candidates a number was made with, and the chance law of each metric, worked out once."""
 
-    def __init__(self, sizes: Histogram, protocol: Mapping[str, str]) -> None:
+    def __init__(self, sizes: Histogram, protocol: Protocol) -> None:
         """Hold candidate counts, and where they come from in words."""
         self.sizes = sizes
         low, high = int(sizes["candidates"].min()), int(sizes["candidates"].max())
         span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        self.protocol = {**protocol, "tasks": f"{sizes.total:,}", "sizes": span}
-        self.law = cache(partial(Null, sizes=sizes))
+        self.protocol = protocol.updated({"tasks": f"{sizes.total:,}", "sizes": span})
+        self.law = cache(partial(NullDistribution, sizes=sizes))
         self.range = cache(self._range)
 
     def raw(self, given: Given) -> float:
@@ -46,7 +46,7 @@ class Footing:
         slack = SLACK * max(1.0, abs(raw))
         if not (isfinite(raw) and low - slack <= raw <= high + slack):
             same = not given.percent and given.expression == given.metric
-            whose = f"the candidates of {self.protocol['data']}" if "data" in self.protocol else ""
+            whose = f"the candidates of {self.protocol.data}" if self.protocol.data else ""
             raise InputError(
                 f"impossible value of {given.metric}",
                 got=str(given) if same else f"{given}, which is {given.metric}={raw:g}",
@@ -92,17 +92,17 @@ class Board(NamedTuple):
         return cls(name, split, side, filter, unseen)
 
     @property
-    def protocol(self) -> dict[str, str]:
-        """Say it in the words of a ranking's protocol."""
+    def protocol(self) -> Protocol:
+        """The protocol of a ranking that was done in this way."""
         data = self.data
         splits = data.splits if isinstance(data, Graph) else facts(data, unseen=self.unseen).triples
-        return {
-            "data": data.name if isinstance(data, Graph) else data,
-            "split": self.split,
-            "sides": SIDES[self.side],
-            "filter": ", ".join(splits) if self.filter == "all" else "none",
-            "unseen": data.unseen if isinstance(data, Graph) and self.unseen == "keep" else self.unseen,
-        }
+        return Protocol(
+            data=data.name if isinstance(data, Graph) else data,
+            split=self.split,
+            sides=SIDES[self.side],
+            filter=tuple(splits) if self.filter == "all" else (),
+            unseen=data.unseen if isinstance(data, Graph) and self.unseen == "keep" else self.unseen,
+        )
 
     def footing(self) -> Footing:
         """Look the candidates up."""

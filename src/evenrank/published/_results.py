@@ -55,7 +55,7 @@ class Published(Shown):
 
     results: tuple[Result, ...]
     standings: tuple[Standing, ...]
-    boards: Mapping[Board, Mapping[str, str]]
+    boards: Mapping[Board, Mapping[str, str]]  # the entries of their protocols
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -63,7 +63,7 @@ class Published(Shown):
         """Adjust every value, and compare the models."""
         footings: dict[Board, Footing] = {}
         results = _ranked(_results(lines, footings))
-        boards = {board: footing.protocol for board, footing in footings.items()}
+        boards = {board: footing.protocol.to_dict() for board, footing in footings.items()}
         return cls(tuple(results), tuple(_standings(results, boards)), boards, _notes(lines))
 
     def __len__(self) -> int:

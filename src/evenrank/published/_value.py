@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
-from evenrank.errors import InputError, NoLawError, UnknownMetricError
+from evenrank.errors import InputError, NullDistributionError, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
@@ -73,27 +73,27 @@ def adjustable(name: str | Expression) -> Expression:
     except UnknownMetricError:
         if "macro" not in str(name).lower():
             raise
-        raise NoLawError(
+        raise NullDistributionError(
             "a macro average cannot be adjusted after the fact: how its groups weigh is not published",
             got=repr(name),
             do="adjust the plain average, or give sizes= with the weights= of its tasks",
         ) from None
     metric = bare(expression)
     if metric == Statistic("count"):
-        raise NoLawError("count does not depend on the ranks: there is no chance level")
+        raise NullDistributionError("count does not depend on the ranks: there is no chance level")
     if metric.increasing is None:
-        raise NoLawError(
+        raise NullDistributionError(
             f"{metric} cannot be adjusted: neither large nor small values are better",
             do="adjust a metric such as mrr, mr or hits@10",
         )
     form = expression.adjustment if isinstance(expression, Adjusted) else None
     if form == "phi":
-        raise NoLawError(
+        raise NullDistributionError(
             f"{expression} cannot be taken back to {metric}: it is 1 to all digits from z = 9 on",
             do=f"use {metric}, or z({metric})",
         )
     if form == "chance":
-        raise NoLawError(
+        raise NullDistributionError(
             f"{expression} cannot be taken back to {metric}: a flat line, the same for every model",
             do=f"use {metric}",
         )

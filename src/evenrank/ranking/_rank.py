@@ -24,7 +24,8 @@ from evenrank.ranking.engine._native import kernels
 from evenrank.ranking.engine.run import Runner, memory_limit, thread_count
 from evenrank.ranking.resume import Book, Run, resumed
 from evenrank.ranking.scorer import Candidates, Factored, Factoring, Scorer
-from evenrank.ranks.presets import Yardstick, remembered
+from evenrank.ranks.presets import PRESETS, Yardstick
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, Work
 from evenrank.ranks.task import Part, Task, in_place
 
@@ -168,9 +169,9 @@ class _Ranking:
             )
         return self.crew.counted(plan, count, partial(_goals, runner=runner, where=self.where))
 
-    def _protocol(self, task: Task, plan: Plan) -> dict[str, str]:
+    def _protocol(self, task: Task, plan: Plan) -> Protocol:
         """Say how the ranks of a task are made."""
-        return {**task.protocol, "model": _name(self.scorer), "scores": self._words(plan)}
+        return replace(task.protocol, model=_name(self.scorer), scores=self._words(plan))
 
     def _words(self, plan: Plan) -> str:
         """Say how scores are compared."""
@@ -258,7 +259,7 @@ def _counted(
 
 def _yardstick(scorer: Any, task: Task) -> Yardstick | None:
     """Find how the library compares whose protocol is asked for, if it does not simply compare."""
-    preset = remembered(task.protocol)
+    preset = PRESETS.get(task.protocol.preset or "")
     found = preset.yardstick if preset else None
     if found is None or not found.margin:
         return found

@@ -32,6 +32,7 @@ from evenrank._internal.columns import COUNTS
 from evenrank._internal.files import locked, replacing
 from evenrank.errors import InputError
 from evenrank.ranks.files import METADATA
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, Work
 from evenrank.ranks.task import Blocks, Lists, Task
 
@@ -46,7 +47,7 @@ STEP = 1 << 26  # bytes that are hashed at a time
 class Book:
     """The blocks of a task, of so many queries each: which are missing, and what the others came to."""
 
-    def __init__(self, task: Task, queries: int, protocol: Mapping[str, str]) -> None:
+    def __init__(self, task: Task, queries: int, protocol: Protocol) -> None:
         """Begin with nothing."""
         self.task, self.queries, self.protocol = task, queries, protocol
         self.blocks = Blocks(task, queries)
@@ -87,7 +88,7 @@ class Run(Book):
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], task: Task) -> None:
         """Take in what is finished."""
-        super().__init__(task, manifest["queries"], manifest["protocol"])
+        super().__init__(task, manifest["queries"], Protocol.from_dict(manifest["protocol"]))
         self._begun = {name: value for name, value in manifest.items() if name != RESULT}
         self._name = content_hash([("manifest", self._begun)])
         self._folder, self._whole, self._parts = folder, folder / "ranks.parquet", folder / "parts"
@@ -98,7 +99,7 @@ class Run(Book):
         """Write the ranks of a block, which is then finished."""
         with replacing(self._part(i)) as file:
             self._parts.mkdir(exist_ok=True)
-            metadata = {METADATA: _json(self.protocol), RUN: self._block_name(i)}
+            metadata = {METADATA: _json(self.protocol.to_dict()), RUN: self._block_name(i)}
             ranks.to_polars().write_parquet(file, metadata=metadata)
         super().keep(i, ranks)
 
@@ -148,7 +149,7 @@ def resumed(
     folder: str | os.PathLike[str],
     task: Task,
     identity: Mapping[str, str],
-    protocol: Mapping[str, str],
+    protocol: Protocol,
     whole: int,
 ) -> Iterator[Run]:
     """Open a folder to rank a task into, alone: a new one, or one where this very ranking was begun.
@@ -162,7 +163,7 @@ def resumed(
         "evenrank": _version(),
         **identity,
         "task_hash": task_hash(task),
-        "protocol": {str(name): str(value) for name, value in protocol.items()},
+        "protocol": protocol.to_dict(),
     }
     with _alone(folder):
         manifest = _read(folder / "manifest.json")
@@ -234,7 +235,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _check_same(folder: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Refuse to go on with another ranking, and say what differs."""
     mine, others = (
-        {**run["protocol"], **run, "protocol": run["protocol"].get("protocol", "(none)")}
+        {**Protocol.from_dict(run["protocol"]).to_dict(), **run, "protocol": None}
         for run in (asked, there)
     )
     beside = {"queries", RESULT}

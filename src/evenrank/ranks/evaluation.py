@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from evenrank._internal.arrays import Floats
 from evenrank._internal.optional import need
 from evenrank._internal.table import Shown, Table, figure
-from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.errors import DegenerateError, EvenrankError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import Null
-from evenrank.metrics.grammar import parse, parse_metric
+from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.grammar import Metrics, listed, parse, parse_metric
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties
+from evenrank.ranks.protocol import Protocol
 
 if TYPE_CHECKING:
     import xarray as xr
+
+V = TypeVar("V", covariant=True)  # float for one group, an array for several
 
 DEFAULT = ["mrr", "igmr", "imr", "hits@1", "hits@3", "hits@10", "hmr", "gmr", "mr", "median"]
 DEFAULT_WIDE = [
@@ -42,46 +43,67 @@ DEFAULT_WIDE = [
 SAMPLED = (
     "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
 )
+CHANCELESS = "no chance levels: the number of candidates is unknown (candidates=, --candidates)"
 FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Shown):
-    """Values of some metrics for one or more groups of ranks; prints as a table.
+class NotEvaluatedError(InputError, KeyError):
+    """A metric that an evaluation was not asked for."""
 
-    Index it with a metric: `result["index(mrr)"]` is a float, or an array with one value per group.
+    __str__ = Exception.__str__  # a KeyError would quote it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown, Mapping[str, V]):
+    """Values of metrics: a mapping from metrics to values that prints as a table.
+
+    For one group of ranks, ``result["index(mrr)"]`` is a float; where ranks are grouped, it is an array
+    with a value per group. Any spelling of a metric will do as a key; iterating gives the names that
+    `evenrank.parse` prints.
+
+    Examples
+    --------
+    >>> from evenrank import Ranks
+    >>> result = Ranks.of([1, 2, 4], candidates=9).evaluate("mrr", "hits@1")
+    >>> dict(result)
+    {'mrr': 0.5833333333333334, 'hits@1': 0.3333333333333333}
+    >>> result["mean_reciprocal_rank"] == result["mrr"]
+    True
     """
 
     expressions: tuple[Expression, ...]
-    values: Floats
+    values_by_group: Floats
     labels: tuple[tuple[str, ...], ...] = ((),)
     label_names: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     tie_rates: tuple[float, ...] = ()
     optimistic: Floats | None = None
     pessimistic: Floats | None = None
-    protocol: Mapping[str, str] = field(default_factory=dict)
+    protocol: Protocol = field(default_factory=Protocol)
     notes: tuple[str, ...] = ()
 
-    def __getitem__(self, metric: str | Expression) -> Any:
+    def __getitem__(self, metric: str | Expression) -> V:
         """Give the value (or one per group) of a metric that was evaluated."""
         expression = parse(metric)
         if expression not in self.expressions:
-            raise InputError(
+            raise NotEvaluatedError(
                 f"{expression} was not evaluated",
                 allowed=", ".join(map(str, self.expressions)),
-                do="ask evaluate() for it",
+                do="pass it to evaluate()",
             )
-        column = self.values[:, self.expressions.index(expression)]
-        return float(column[0]) if self._single else column
+        column = self.values_by_group[:, self.expressions.index(expression)]
+        return float(column[0]) if self._single else column  # type: ignore[return-value]  # V is either
 
-    def __contains__(self, metric: str | Expression) -> bool:
+    def __contains__(self, metric: object) -> bool:
         """Whether a metric was evaluated."""
-        return parse(metric) in self.expressions
+        try:
+            return parse(metric) in self.expressions  # type: ignore[arg-type]  # what is none, is not in it
+        except EvenrankError:
+            return False
 
-    def __iter__(self) -> Iterator[Expression]:
-        """Give the metrics that were evaluated."""
-        return iter(self.expressions)
+    def __iter__(self) -> Iterator[str]:
+        """Give the names of the metrics that were evaluated."""
+        return map(str, self.expressions)
 
     def __len__(self) -> int:
         """Number of metrics that were evaluated."""
@@ -89,30 +111,42 @@ class Evaluation(Shown):
 
     @property
     def _single(self) -> bool:
-        return len(self.values) == 1 and not self.label_names
+        return len(self.values_by_group) == 1 and not self.label_names
 
     @property
     def fingerprint(self) -> str:
         """Eight characters that differ when the protocol differs."""
-        return fingerprint(self.protocol)
+        return self.protocol.fingerprint
 
-    def flat(self, prefix: str = "", *, plain: bool = False) -> dict[str, float]:
-        """Give every value under a short key that stays the same, for trackers and logs.
+    def to_dict(self, prefix: str = "", *, plain: bool = False) -> dict[str, float]:
+        """Give every value under a short, stable key, for experiment trackers and logs.
 
-        A key is the metric as it is written, behind the labels of its group if there are groups. With
-        `plain` it is spelled in letters, digits, `_`, `-` and `.`, which every tracker takes.
+        Parameters
+        ----------
+        prefix : str
+            Text to put before every key.
+        plain : bool
+            Whether to spell keys with letters, digits, ``_``, ``-`` and ``.`` only, which every
+            tracker accepts.
 
+        Returns
+        -------
+        dict of str to float
+            The metric as it is written is the key, after the labels of its group if there are groups.
+
+        Examples
+        --------
         >>> from evenrank import Ranks
         >>> ranks = Ranks.of([1, 3], candidates=9, keys={"side": ["head", "tail"]})
-        >>> ranks.evaluate("hits@1", "index(mr)").flat("test/", plain=True)
+        >>> ranks.evaluate("hits@1", "index(mr)").to_dict("test/", plain=True)
         {'test/hits_at_1': 0.5, 'test/index_mr': 0.75}
-        >>> ranks.by("side").evaluate("hits@1").flat()
+        >>> ranks.by("side").evaluate("hits@1").to_dict()
         {'head/hits@1': 1.0, 'tail/hits@1': 0.0}
         """
         names = [plain_metric(e) if plain else str(e) for e in self.expressions]
         labels = [[plain_label(text) if plain else text for text in label] for label in self.labels]
         keys = [f"{prefix}{'/'.join([*label, name])}" for label in labels for name in names]
-        flat = dict(zip(keys, self.values.ravel().tolist(), strict=True))
+        flat = dict(zip(keys, self.values_by_group.ravel().tolist(), strict=True))
         if len(flat) < len(keys):
             twice = next(key for key, times in Counter(keys).items() if times > 1)
             raise InputError(
@@ -130,7 +164,7 @@ class Evaluation(Shown):
         names = [str(expression) for expression in self.expressions]
         return [
             self._row(i, dict(zip(names, values.tolist(), strict=True)))
-            for i, values in enumerate(self.values)
+            for i, values in enumerate(self.values_by_group)
         ]
 
     def to_xarray(self) -> xr.Dataset:
@@ -143,12 +177,12 @@ class Evaluation(Shown):
             dataset: xr.Dataset = kind.from_dataframe(self.to_pandas().set_index([*self.label_names]))
         else:
             dataset = kind(self.rows()[0])
-        return dataset.assign_attrs(self.protocol)
+        return dataset.assign_attrs(self.protocol.to_dict())
 
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
         layers = {
-            "values": self.values,
+            "values": self.values_by_group,
             "optimistic": self.optimistic,
             "pessimistic": self.pessimistic,
         }
@@ -162,10 +196,10 @@ class Evaluation(Shown):
                     if v is not None
                 },
             )
-            for i in range(len(self.values))
+            for i in range(len(self.values_by_group))
         ]
         return {
-            "protocol": dict(self.protocol),
+            "protocol": self.protocol.to_dict(),
             "fingerprint": self.fingerprint,
             "rows": rows,
             "notes": list(self.notes),
@@ -180,7 +214,7 @@ class Evaluation(Shown):
         return [self.table()]
 
     def _tall(self) -> Table:
-        cells = dict(zip(self.expressions, self.values[0], strict=True))
+        cells = dict(zip(self.expressions, self.values_by_group[0], strict=True))
         bases = list(dict.fromkeys(bare(e) for e in self.expressions))
         forms = [f for f in FORMS if any(isinstance(e, Adjusted) and e.adjustment == f for e in cells)]
         plain = any(not isinstance(e, Adjusted) for e in cells)
@@ -221,7 +255,7 @@ class Evaluation(Shown):
                 *label,
                 *(cell(e, v) for e, v in zip(self.expressions, values, strict=True)),
             ]
-            for label, values in zip(self.labels, self.values, strict=True)
+            for label, values in zip(self.labels, self.values_by_group, strict=True)
         ]
         return Table(header, rows, self.footer(), labels=len(self.label_names))
 
@@ -232,7 +266,7 @@ class Evaluation(Shown):
             total = sum(self.counts)
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
             lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
-        return [*lines, facts(self.protocol)]
+        return [*lines, str(self.protocol)]
 
 
 def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,31 +293,6 @@ def within(some: int, rows: int, names: tuple[str, ...]) -> str:
     """
     what = "models" if names[-1:] == ("model",) else "groups"
     return f" (in {some} of {rows} {what})" if rows > 1 else ""
-
-
-def fingerprint(protocol: Mapping[str, str]) -> str:
-    """Eight characters that differ when the protocol differs."""
-    text = json.dumps(dict(sorted(protocol.items())), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def shared(protocols: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What all protocols agree on; that candidates were sampled stays, however differently they were.
-
-    >>> shared([{"data": "wn18rr", "candidates": "all"}, {"candidates": "9 sampled per query, seed 0"}])
-    {'candidates': 'not alike, sampled in some'}
-    """
-    common = set.intersection(*(set(protocol.items()) for protocol in protocols))
-    kept = {name: value for name, value in protocols[0].items() if (name, value) in common}
-    if any("sampled" in protocol.get("candidates", "") for protocol in protocols):
-        kept.setdefault("candidates", "not alike, sampled in some")
-    return kept
-
-
-def facts(protocol: Mapping[str, str]) -> str:
-    """The line below a table: the protocol and its fingerprint."""
-    words = "; ".join(f"{k}: {v}" for k, v in protocol.items())
-    return f"{words} [{fingerprint(protocol)}]".lstrip()
 
 
 def bare(expression: Expression) -> Metric | Statistic:
@@ -331,24 +340,27 @@ def plain_label(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "_"
 
 
-def default_expressions(*, wide: bool) -> list[Expression]:
-    """The metrics evaluated when none are named."""
+def default_expressions(*, wide: bool, chance: bool = True) -> list[Expression]:
+    """The metrics evaluated when none are named, with chance levels where there are any."""
     if wide:
-        return [parse(name) for name in DEFAULT_WIDE]
+        every = [parse(name) for name in DEFAULT_WIDE]
+        return [e for e in every if chance or not isinstance(e, Adjusted)]
     bases = [parse_metric(name) for name in DEFAULT]
+    if not chance:
+        return [*bases]
     return [*bases, *(Adjusted(form, m) for form in ("chance", "index", "z") for m in bases)]
 
 
 def evaluate(
     tallies: Sequence[Tally],
-    metrics: Iterable[str | Expression] = (),
+    metrics: Iterable[Metrics] = (),
     *,
     default: Iterable[str] = (),
     ties: Ties = "expected",
     labels: Sequence[tuple[str, ...]] = ((),),
     label_names: tuple[str, ...] = (),
-    protocol: Mapping[str, str] | None = None,
-) -> Evaluation:
+    protocol: Protocol | None = None,
+) -> Evaluation[Any]:
     """Evaluate metrics on tallies, one row each.
 
     What is undefined for a group (or in the default table) becomes NaN with a note; a metric asked
@@ -359,16 +371,18 @@ def evaluate(
     left_out = [", ".join(labels[i]) for i, tally in enumerate(tallies) if weigh and not tally.count]
     if left_out:
         tallies, labels = [tallies[i] for i in weigh], [labels[i] for i in weigh]
-    wanted = [parse(m) for m in metrics]
+    protocol = protocol or Protocol()
+    wanted = [parse(m) for m in listed(metrics)]
     strict = bool(wanted) and not label_names
     wanted = list(dict.fromkeys(wanted)) or list(map(parse, default))
-    wanted = wanted or default_expressions(wide=bool(label_names))
+    chanceless = any(not tally.has_candidates for tally in tallies)
+    wanted = wanted or default_expressions(wide=bool(label_names), chance=not chanceless)
     values = np.full((3, len(tallies), len(wanted)), np.nan)
     tied = any(tally.tie_rate > 0 for tally in tallies)
     rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
     failures: dict[str, list[int]] = {}
     for row, tally in enumerate(tallies):
-        nulls = cache(partial(Null, sizes=tally.sizes))
+        nulls = cache(partial(NullDistribution, sizes=tally.sizes))
         raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
         for column, expression in enumerate(wanted):
             metric = bare(expression)
@@ -378,7 +392,7 @@ def evaluate(
                     if isinstance(expression, Adjusted):
                         value = expression.map(nulls(metric))(value)
                     values[layer, row, column] = value
-                except (DegenerateError, NoLawError) as error:
+                except (DegenerateError, NullDistributionError) as error:
                     if strict:
                         raise
                     if not layer:
@@ -386,7 +400,9 @@ def evaluate(
     notes = [
         f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
     ]
-    if "sampled" in (protocol or {}).get("candidates", ""):
+    if chanceless and not strict:
+        notes.append(CHANCELESS)
+    if protocol.sampled:
         notes.append(SAMPLED)
     if left_out:
         named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
@@ -402,6 +418,6 @@ def evaluate(
         tuple(tally.tie_rate for tally in tallies),
         values[1] if tied else None,
         values[2] if tied else None,
-        {**(protocol or {}), "ties": ties},
+        replace(protocol, ties=ties),
         tuple(notes),
     )

@@ -23,7 +23,7 @@ ranks remember it: `evaluate` then gives ties the rank the library gives them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
@@ -171,20 +171,3 @@ def preset(name: str) -> Preset:
     if str(name) not in PRESETS:
         raise InputError("unknown protocol", got=repr(name), allowed=", ".join(PRESETS))
     return PRESETS[name]
-
-
-def entries(protocol: Mapping[str, str] | None) -> dict[str, str]:
-    """Give the entries of a protocol as text; the name of a library alone does not say what was done."""
-    if isinstance(protocol, str):
-        raise InputError(
-            "a protocol has entries",
-            got=repr(protocol),
-            do=f"graph.task(protocol={protocol!r}), or for ranks made elsewhere "
-            f"protocol={{'protocol': {protocol!r}}}",
-        )
-    return {str(name): str(value) for name, value in (protocol or {}).items()}
-
-
-def remembered(protocol: Mapping[str, str]) -> Preset | None:
-    """Find the preset that a task or ranks were made with, if any."""
-    return PRESETS.get(protocol.get("protocol", ""))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -28,19 +29,22 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.export import Framed
 from evenrank._internal.files import replacing
+from evenrank._internal.table import Table
 from evenrank.errors import InputError
-from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import METADATA, key_array, numbers, read_table
-from evenrank.ranks.presets import entries, remembered
+from evenrank.ranks.presets import PRESETS
+from evenrank.ranks.protocol import Protocol
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray as xr
 
 TRIPLE = ("head", "relation", "tail")
+PREVIEW = 10  # rows that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,44 @@ class Work:
     kernels: str
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Ranks(Framed):
-    """Ranked targets, in columns.
+    """Ranked targets, in columns: a frozen value.
 
+    Parameters
+    ----------
+    better : array_like of int
+        For each target, how many candidates have a better score.
+    equal : array_like of int
+        How many other candidates have the same score. The rank is then one of
+        ``better + 1, ..., better + equal + 1``; the tie-breaking rule decides.
+    candidates : array_like of int, optional
+        How many candidates there are, the target included. Without it there are no chance levels.
+    weights : array_like of float, optional
+        Weights of the targets; by default all count the same.
+    keys : mapping of str to array_like, optional
+        Columns that describe the targets (head, relation, tail, side, ...), to group by and to join on.
+    protocol : Protocol or mapping, optional
+        How the ranks were computed.
+
+    Attributes
+    ----------
+    work : Work or None
+        What ranking took, where `evenrank.rank` made the ranks.
+
+    See Also
+    --------
+    Ranks.of : Ranks from the numbers that most tools report.
+    Ranks.load : Ranks from a file.
+
+    Notes
+    -----
+    A single number in place of a column is repeated. Columns are read-only views, without a copy.
+
+    Examples
+    --------
     >>> ranks = Ranks.of([1, 2.5, 10], candidates=100, keys={"relation": ["a", "a", "b"]})
-    >>> ranks.equal.tolist(), ranks.evaluate("mr", "hits@3").flat()
+    >>> ranks.equal.tolist(), ranks.evaluate("mr", "hits@3").to_dict()
     ([0, 1, 0], {'mr': 4.5, 'hits@3': 0.6666666666666666})
     >>> ranks.by("relation").evaluate("mr")["mr"].tolist()
     [1.75, 10.0]
@@ -65,24 +102,47 @@ class Ranks(Framed):
 
     _along = "target"
 
+    better: Ints
+    equal: Ints
+    candidates: Ints  # 0 where their number is unknown
+    weights: Floats | None
+    keys: Mapping[str, NDArray[Any]]
+    protocol: Protocol
+    work: Work | None
+
     def __init__(
         self,
         better: ArrayLike,
         equal: ArrayLike,
-        candidates: ArrayLike,
+        candidates: ArrayLike | None = None,
         *,
-        weight: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         keys: Mapping[str, ArrayLike] | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> None:
-        """Check and hold the columns; a single number is repeated."""
-        self.better, self.equal, self.candidates, self.weight = columns.checked(
-            better, equal, candidates, weight
-        )
-        rows = len(self.better)
-        self.keys = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
-        self.protocol = entries(protocol)
-        self.work: Work | None = None  # set by `rank`
+        counts = columns.checked(better, equal, candidates, weights)
+        rows = len(counts[0])
+        named = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
+        self._hold(*counts, named, Protocol.of(protocol))
+
+    def _hold(
+        self,
+        better: Ints,
+        equal: Ints,
+        candidates: Ints,
+        weights: Floats | None,
+        keys: Mapping[str, NDArray[Any]],
+        protocol: Protocol,
+        work: Work | None = None,
+    ) -> None:
+        """Hold columns that are known to be right, read-only."""
+        for name, column in zip(columns.COUNTS, (better, equal, candidates), strict=True):
+            object.__setattr__(self, name, _read_only(column))
+        object.__setattr__(self, "weights", None if weights is None else _read_only(weights))
+        read_only = {str(name): _read_only(column) for name, column in keys.items()}
+        object.__setattr__(self, "keys", MappingProxyType(read_only))
+        object.__setattr__(self, "protocol", protocol)
+        object.__setattr__(self, "work", work)
 
     @classmethod
     def counted(
@@ -91,60 +151,99 @@ class Ranks(Framed):
         equal: Ints,
         candidates: Ints,
         keys: Mapping[str, NDArray[Any]],
-        protocol: Mapping[str, str],
+        protocol: Protocol,
         work: Work,
     ) -> Self:
         """Hold what `rank` counted; it needs no check, which would take a tenth of ranking on a GPU."""
+        return cls._made(better, equal, candidates, None, keys, protocol, work)
+
+    @classmethod
+    def _made(cls, *held: Any) -> Self:
         ranks = object.__new__(cls)
-        ranks.better, ranks.equal, ranks.candidates, ranks.weight = better, equal, candidates, None
-        ranks.keys, ranks.protocol, ranks.work = dict(keys), dict(protocol), work
+        ranks._hold(*held)
         return ranks
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes, and stay read-only: a read-only mapping cannot be pickled."""
+        counts = self.better, self.equal, self.candidates, self.weights
+        return Ranks._made, (*counts, dict(self.keys), self.protocol, self.work)
 
     @classmethod
     def of(
         cls,
         rank: ArrayLike,
-        candidates: ArrayLike,
+        candidates: ArrayLike | None = None,
         *,
-        weight: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         keys: Mapping[str, ArrayLike] | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Self:
-        """Take ranks as most tools report them; a half-integer is the mean rank of a tie of two."""
-        values = np.atleast_1d(np.asarray(rank))
-        if values.dtype.kind not in "iuf":
-            raise InputError("ranks must be numbers", got=f"type {values.dtype}")
-        whole = values.dtype.kind != "f"
-        values = values.astype(np.int64 if whole else float)
-        if not whole:
-            columns.refuse(~np.isfinite(values), values, "ranks must be finite")
-            columns.refuse(
-                2 * values != np.floor(2 * values), values, "ranks must be whole numbers or halves"
-            )
-        columns.refuse(values < 1, values, "ranks start at 1")
-        columns.refuse(values > columns.LARGEST, values, f"ranks must be at most {columns.LARGEST:,}")
-        better = np.floor(values).astype(np.int64) - 1
-        equal = (2 * values).astype(np.int64) - 2 * better - 2  # 1 where the rank is a half-integer
-        return cls(better, equal, candidates, weight=weight, keys=keys, protocol=protocol)
+        """Take ranks as most tools report them.
+
+        Parameters
+        ----------
+        rank : array_like
+            Ranks from 1; a half-integer is the mean rank of a tie of two.
+        candidates : array_like of int, optional
+            How many candidates each target was ranked among, the target included. Without it, metrics
+            can be computed, but not their chance levels.
+        weights, keys, protocol
+            As for `Ranks`.
+
+        Returns
+        -------
+        Ranks
+            The ranks, as counts of better and equal candidates.
+
+        Raises
+        ------
+        InputError
+            If a rank is below 1, above its number of candidates, or not a multiple of one half.
+
+        Examples
+        --------
+        >>> print(Ranks.of([1, 2, 3]).evaluate("mrr")["mrr"])
+        0.611111111111111
+        """
+        better, equal = columns.from_ranks(rank)
+        return cls(better, equal, candidates, weights=weights, keys=keys, protocol=protocol)
 
     @classmethod
     def between(
         cls,
         optimistic: ArrayLike,
         pessimistic: ArrayLike,
-        candidates: ArrayLike,
+        candidates: ArrayLike | None = None,
         *,
-        weight: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         keys: Mapping[str, ArrayLike] | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Self:
-        """Take the best and the worst rank that ties allow."""
+        """Take the best and the worst rank that ties allow.
+
+        Parameters
+        ----------
+        optimistic, pessimistic : array_like of int
+            The rank if the target is placed before, or after, all candidates with the same score.
+        candidates, weights, keys, protocol
+            As for `Ranks`.
+
+        Returns
+        -------
+        Ranks
+            The ranks, as counts of better and equal candidates.
+
+        Raises
+        ------
+        InputError
+            If a pessimistic rank is below its optimistic one.
+        """
         low = columns.integers("optimistic ranks", optimistic, 1)
         high = columns.repeat(
             "pessimistic ranks", columns.integers("pessimistic ranks", pessimistic, 1), len(low)
         )
         columns.refuse(high < low, high, "a pessimistic rank is below its optimistic one")
-        return cls(low - 1, high - low, candidates, weight=weight, keys=keys, protocol=protocol)
+        return cls(low - 1, high - low, candidates, weights=weights, keys=keys, protocol=protocol)
 
     @classmethod
     def from_scores(
@@ -153,14 +252,35 @@ class Ranks(Framed):
         target: ArrayLike,
         known: ArrayLike | None = None,
         *,
-        weight: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         keys: Mapping[str, ArrayLike] | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Self:
-        """Rank each row's target in a dense matrix of scores (higher is better), for small cases.
+        """Rank each row's target in a dense matrix of scores, for small cases.
 
-        `known` marks other right answers to leave out; the target itself always stays.
+        Parameters
+        ----------
+        scores : array_like
+            A row per query and a column per candidate; higher is better.
+        target : array_like of int
+            The column of each row's target.
+        known : array_like of bool, optional
+            Marks other known answers, which are left out; the target itself always stays.
+        weights, keys, protocol
+            As for `Ranks`.
 
+        Returns
+        -------
+        Ranks
+            A rank per row.
+
+        Raises
+        ------
+        InputError
+            If scores contain NaN, or a target is no column.
+
+        Examples
+        --------
         >>> r = Ranks.from_scores([[0.1, 0.9, 0.9]], [1], known=[[True, False, False]])
         >>> r.better.tolist(), r.equal.tolist(), r.candidates.tolist()
         ([0], [1], [2])
@@ -195,7 +315,7 @@ class Ranks(Framed):
             ((matrix > goal) & others).sum(axis=1),
             ((matrix == goal) & others).sum(axis=1),
             others.sum(axis=1) + 1,
-            weight=weight,
+            weights=weights,
             keys=keys,
             protocol=protocol,
         )
@@ -208,7 +328,7 @@ class Ranks(Framed):
         frame: Any,
         *,
         candidates: ArrayLike | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
         where: str = "table",
     ) -> Self:
         """Take a polars, pandas or Arrow table with the columns of the file schema.
@@ -249,7 +369,7 @@ class Ranks(Framed):
         frame: pl.DataFrame,
         where: str,
         candidates: ArrayLike | None,
-        protocol: Mapping[str, str] | None,
+        protocol: Protocol | Mapping[str, Any] | None,
     ) -> Self:
         have = set(frame.columns)
         if candidates is None and "candidates" in have:
@@ -260,13 +380,13 @@ class Ranks(Framed):
             ("rank",): cls.of,
         }
         names = next((names for names in builders if have.issuperset(names)), None)
-        if names is None or candidates is None:
+        if names is None:
             raise _columns_missing(where, frame.columns)
         taken = {*names, "candidates", "weight"}
         return builders[names](
             *(numbers(frame, name) for name in names),
             candidates,
-            weight=numbers(frame, "weight") if "weight" in have else None,
+            weights=numbers(frame, "weight") if "weight" in have else None,
             keys={name: key_array(frame[name]) for name in frame.columns if name not in taken},
             protocol=protocol,
         )
@@ -274,7 +394,7 @@ class Ranks(Framed):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file (or CSV, by the name's ending): whole, or not at all."""
         kind = Path(path).suffix
-        protocol = json.dumps(self.protocol, ensure_ascii=False)
+        protocol = json.dumps(self.protocol.to_dict(), ensure_ascii=False)
         with replacing(path) as file:
             if kind in (".csv", ".tsv"):
                 body = self.to_polars().write_csv(separator="\t" if kind == ".tsv" else ",")
@@ -283,13 +403,14 @@ class Ranks(Framed):
                 self.to_polars().write_parquet(file, metadata={METADATA: protocol})
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        counts = {name: getattr(self, name) for name in columns.COUNTS}
-        weight = {} if self.weight is None else {"weight": self.weight}
+        known = columns.COUNTS if self.has_candidates else columns.COUNTS[:-1]
+        counts = {name: getattr(self, name) for name in known}
+        weight = {} if self.weights is None else {"weight": self.weights}
         return {**self.keys, **counts, **weight}
 
     def to_xarray(self) -> xr.Dataset:
         """Give an xarray data set along `target`, with the keys as coordinates (needs xarray)."""
-        return super().to_xarray().set_coords([*self.keys]).assign_attrs(self.protocol)
+        return super().to_xarray().set_coords([*self.keys]).assign_attrs(self.protocol.to_dict())
 
     # What is made of them ----------------------------------------------------------------------
 
@@ -298,24 +419,108 @@ class Ranks(Framed):
         return len(self.better)
 
     def __repr__(self) -> str:
-        """Say how much it holds."""
-        keys = f", by {', '.join(self.keys)}" if self.keys else ""
-        return f"Ranks({len(self):,} targets{keys})"
+        """Say how much it holds, of what."""
+        about = [f"{len(self):,} targets"]
+        about += [f"keys: {', '.join(self.keys)}"] * bool(self.keys)
+        about += ["weighted"] * (self.weights is not None)
+        about += [str(self.protocol)] * (self.protocol != Protocol())
+        return f"Ranks({'; '.join(about)})"
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook."""
+        shown = {name: column[:PREVIEW].tolist() for name, column in self._columns().items()}
+        rows = [[str(value) for value in row] for row in zip(*shown.values(), strict=True)]
+        more = [f"{len(self) - PREVIEW:,} more targets"] * (len(self) > PREVIEW)
+        return Table([*shown], rows, [*more, str(self.protocol)], labels=len(self.keys)).html()
 
     def __getitem__(self, rows: int | slice | NDArray[Any]) -> Ranks:
         """Select rows by slice, mask or index array; a single index gives a single row."""
         if isinstance(rows, int | np.integer):
             rows = np.array([rows])
-        part = object.__new__(Ranks)
-        part.work = None
-        part.better, part.equal = self.better[rows], self.equal[rows]
-        part.candidates, part.protocol = self.candidates[rows], self.protocol
-        part.weight = None if self.weight is None else self.weight[rows]
-        part.keys = {name: column[rows] for name, column in self.keys.items()}
-        return part
+        return Ranks._made(
+            *(getattr(self, name)[rows] for name in columns.COUNTS),
+            None if self.weights is None else self.weights[rows],
+            {name: column[rows] for name, column in self.keys.items()},
+            self.protocol,
+        )
+
+    def with_keys(self, keys: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Ranks:
+        """Give the same ranks with some key columns added or replaced.
+
+        Parameters
+        ----------
+        keys, **more
+            Columns by name, with a value per target; a single value is repeated.
+
+        Returns
+        -------
+        Ranks
+            Ranks that share the other columns.
+
+        Examples
+        --------
+        >>> Ranks.of([1, 2]).with_keys(side=["head", "tail"])
+        Ranks(2 targets; keys: side)
+        """
+        new = {name: columns.key(name, c, len(self)) for name, c in {**(keys or {}), **more}.items()}
+        counts = self.better, self.equal, self.candidates, self.weights
+        return Ranks._made(*counts, {**self.keys, **new}, self.protocol, self.work)
+
+    def with_only_keys(self, keys: Mapping[str, NDArray[Any]]) -> Ranks:
+        """Give the same ranks with these key columns and no others."""
+        counts = self.better, self.equal, self.candidates, self.weights
+        return Ranks._made(*counts, keys, self.protocol, self.work)
+
+    def with_protocol(
+        self, protocol: Protocol | Mapping[str, Any] | None = None, /, **entries: Any
+    ) -> Ranks:
+        """Give the same ranks with another protocol, or with some of its entries changed.
+
+        Parameters
+        ----------
+        protocol
+            The new protocol; a mapping changes entries of the present one.
+        **entries
+            Entries to change; None removes one.
+
+        Returns
+        -------
+        Ranks
+            Ranks that share all columns.
+
+        Examples
+        --------
+        >>> Ranks.of([1, 2]).with_protocol(data="nations", model="TransE").protocol.model
+        'TransE'
+        """
+        if isinstance(protocol, Protocol):
+            base = protocol
+        else:
+            base = self.protocol.updated(Protocol.entries(protocol))
+        counts = self.better, self.equal, self.candidates, self.weights
+        return Ranks._made(*counts, self.keys, base.updated(entries), self.work)
+
+    def with_weights(self, weights: ArrayLike | None) -> Ranks:
+        """Give the same ranks with other weights.
+
+        Parameters
+        ----------
+        weights
+            A weight per target; None weighs all the same.
+
+        Returns
+        -------
+        Ranks
+            Ranks that share all other columns.
+        """
+        given = None if weights is None else columns.weights(weights, len(self))
+        counts = self.better, self.equal, self.candidates
+        return Ranks._made(*counts, given, self.keys, self.protocol, self.work)
 
     def __add__(self, other: Ranks) -> Ranks:
         """Put the rows of both together: same columns needed; what the protocols share is kept."""
+        if not isinstance(other, Ranks):
+            return NotImplemented
         mine, others = self._columns(), other._columns()
         if mine.keys() != others.keys():
             raise InputError(
@@ -324,17 +529,21 @@ class Ranks(Framed):
             )
         if self.ties != other.ties:
             raise InputError(
-                "ranks by protocols that rank ties differently cannot be put together",
+                "ranks with different tie-breaking rules cannot be put together",
                 got=f"{self.ties} and {other.ties}",
             )
         both = {name: np.concatenate([column, others[name]]) for name, column in mine.items()}
-        shared = self.protocol.items() & other.protocol.items()
         return Ranks(
-            *(both.pop(name) for name in columns.COUNTS),
-            weight=both.pop("weight", None),
+            *(both.pop(name) for name in columns.COUNTS if name in both),
+            weights=both.pop("weight", None),
             keys=both,
-            protocol={k: v for k, v in self.protocol.items() if (k, v) in shared},
+            protocol=self.protocol & other.protocol,
         )
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether the number of candidates is known."""
+        return not len(self) or bool(self.candidates[0])
 
     @property
     def tie_rate(self) -> float:
@@ -344,7 +553,7 @@ class Ranks(Framed):
     @property
     def ties(self) -> Ties:
         """The tie rule of the library whose protocol the ranks were made with; else `expected`."""
-        preset = remembered(self.protocol)
+        preset = PRESETS.get(self.protocol.preset or "")
         return preset.ties if preset else "expected"
 
     def tally(self, average: str | Sequence[str] = "micro") -> Tally:
@@ -353,17 +562,17 @@ class Ranks(Framed):
         `micro` weighs targets equally (or by their weight); `query`, `relation` or any key or keys
         weigh each group equally, however many targets it has, so that hubs do not dominate.
         """
-        return Tally.of_checked(self.better, self.equal, self.candidates, self.weights(average))
+        return Tally.of_checked(self.better, self.equal, self.candidates, self.weights_by(average))
 
-    def weights(self, average: str | Sequence[str] = "micro") -> Floats | None:
+    def weights_by(self, average: str | Sequence[str] = "micro") -> Floats | None:
         """Give the weight of each target under an average; None where all weigh the same."""
         if average == "micro":
-            return self.weight
+            return self.weights
         groups = self.units(average)
-        if self.weight is None:
+        if self.weights is None:
             return np.asarray(1.0 / np.bincount(groups)[groups])
-        total = np.bincount(groups, weights=self.weight)[groups]
-        return np.divide(self.weight, total, out=np.zeros(len(self)), where=total > 0)
+        total = np.bincount(groups, weights=self.weights)[groups]
+        return np.divide(self.weights, total, out=np.zeros(len(self)), where=total > 0)
 
     def units(self, by: str | Sequence[str]) -> Ints:
         """Number what belongs together: the targets of a query, or those alike in all keys named.
@@ -421,10 +630,10 @@ class Ranks(Framed):
 
     def evaluate(
         self,
-        *metrics: str | Expression,
+        *metrics: Metrics,
         ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
-    ) -> Evaluation:
+    ) -> Evaluation[float]:
         """Evaluate metrics: named ones, or the default table with chance level, index and z.
 
         `ties`: `expected` by default, or as the library does whose protocol the ranks were made with.
@@ -434,9 +643,9 @@ class Ranks(Framed):
         ------  ------  ------  ------
         mrr ↑   0.5083  0.4597  +4.638
         3 targets, 0.0% tied
-        average: micro; ties: expected [788eeea3]
+        usual protocol [788eeea3]
         """
-        protocol = {**self.protocol, "average": average_name(average)}
+        protocol = self.protocol.updated({"average": average_name(average)})
         return evaluate([self.tally(average)], metrics, ties=ties or self.ties, protocol=protocol)
 
 
@@ -452,6 +661,11 @@ class Groups:
         """Number of groups."""
         return len(self._distinct[0])
 
+    def __repr__(self) -> str:
+        """Say how many groups there are, and of what."""
+        some = ", ".join("/".join(label) for label in self.labels[:3]) + ", ..." * (len(self) > 3)
+        return f"Groups({len(self):,} by {', '.join(self.names)}: {some}; {len(self.ranks):,} targets)"
+
     @cached_property
     def labels(self) -> tuple[tuple[str, ...], ...]:
         """Labels of the groups, sorted."""
@@ -466,10 +680,10 @@ class Groups:
 
     def evaluate(
         self,
-        *metrics: str | Expression,
+        *metrics: Metrics,
         ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
-    ) -> Evaluation:
+    ) -> Evaluation[Floats]:
         """Evaluate each group, with its own chance level."""
         return evaluate(
             [ranks.tally(average) for _, ranks in self],
@@ -477,8 +691,14 @@ class Groups:
             ties=ties or self.ranks.ties,
             labels=self.labels,
             label_names=self.names,
-            protocol={**self.ranks.protocol, "average": average_name(average)},
+            protocol=self.ranks.protocol.updated({"average": average_name(average)}),
         )
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:

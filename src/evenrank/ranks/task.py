@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
-from evenrank.ranks.presets import entries, remembered
+from evenrank.ranks.presets import PRESETS
+from evenrank.ranks.protocol import Protocol, Sampled, shared
 
 HOLE = -1
 FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: the size of the full ranking; who shares
-SEED, BESIDE = ", seed ", ", and its other targets"  # how the protocol of sampled tasks has it
 Outside = Literal["refuse", "add"]
 
 
@@ -204,7 +204,7 @@ class Task:
     """
 
     parts: tuple[Part, ...]
-    protocol: Mapping[str, str] = field(default_factory=dict)
+    protocol: Protocol = field(default_factory=Protocol)
     vocabulary: str | None = None  # how entities and relations are numbered, where a graph says so
 
     def __len__(self) -> int:
@@ -245,19 +245,18 @@ class Task:
         return np.concatenate([in_place(part, part.everything) for part in self.parts])
 
     @classmethod
-    def join(cls, tasks: Sequence[Task], protocol: Mapping[str, str] | None = None) -> Task:
+    def join(cls, tasks: Sequence[Task], protocol: Protocol | Mapping[str, Any] | None = None) -> Task:
         """Ask several tasks as one; of their protocols, what they have in common stays."""
         if not tasks:
             raise InputError("no tasks to join", do="give at least one")
-        presets = dict.fromkeys(remembered(task.protocol) for task in tasks)
+        presets = dict.fromkeys(PRESETS.get(task.protocol.preset or "") for task in tasks)
         if len(presets) > 1:
             got = " and ".join(preset.name if preset else "none" for preset in presets)
             raise InputError("tasks by different protocols cannot be joined", got=got)
-        shared = set.intersection(*(set(task.protocol.items()) for task in tasks))
-        common = {key: value for key, value in tasks[0].protocol.items() if (key, value) in shared}
+        common = shared(task.protocol for task in tasks).updated(Protocol.of(protocol).to_dict())
         named = {task.vocabulary for task in tasks}
         parts = tuple(part for task in tasks for part in task.parts)
-        return cls(parts, {**common, **(protocol or {})}, named.pop() if len(named) == 1 else None)
+        return cls(parts, common, named.pop() if len(named) == 1 else None)
 
     @classmethod
     def of(
@@ -273,7 +272,7 @@ class Task:
         repeats: bool = False,
         side: str = "answer",
         keys: Mapping[str, ArrayLike] | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
         """Ask for `targets[i]` in answer to the row `queries[i]`, among `range(size)`.
 
@@ -343,7 +342,7 @@ class Task:
             own=there & ~_contains(index, query_of, target),
             keys=named,
         )
-        return cls((part,), entries(protocol))
+        return cls((part,), Protocol.of(protocol))
 
     # The settings of the field -------------------------------------------------------------------
 
@@ -354,7 +353,7 @@ class Task:
         *,
         size: int,
         known: ArrayLike | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
         """Entity alignment: for `(source, target)` pairs, rank the target among `size` entities.
 
@@ -373,7 +372,7 @@ class Task:
             known=(every[:, :1], every[:, 1]),
             side="target",
             keys={"source": source, "target": target, "query": source},
-            protocol={"task": "entity alignment", **(protocol or {})},
+            protocol=_about("entity alignment", protocol),
         )
 
     @classmethod
@@ -384,7 +383,7 @@ class Task:
         size: int,
         known: ArrayLike | None = None,
         directed: bool = True,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
         """Uni-relational link prediction: rank both ends of each edge among `size` nodes.
 
@@ -410,7 +409,7 @@ class Task:
                     keys={"source": asked[:, 0], "target": asked[:, 1], "side": side},
                 )
             )
-        return cls.join(sides, {"task": "link prediction, one relation", **(protocol or {})})
+        return cls.join(sides, _about("link prediction, one relation", protocol))
 
     @classmethod
     def answers(
@@ -420,7 +419,7 @@ class Task:
         *,
         size: int,
         known: Sequence[ArrayLike] | None = None,
-        protocol: Mapping[str, str] | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
         """Query answering: each query has a list of answers, ranked without each other in the way.
 
@@ -448,8 +447,14 @@ class Task:
                 np.concatenate([one.values for one in given]),
             ),
             keys={"query": lists.owner, "answer": lists.values},
-            protocol={"task": "query answering", **(protocol or {})},
+            protocol=_about("query answering", protocol),
         )
+
+
+def _about(task: str, protocol: Protocol | Mapping[str, Any] | None) -> Protocol:
+    """Name the kind of task in its protocol, unless the user does."""
+    given = Protocol.of(protocol)
+    return replace(given, extra={"task": task, **given.extra})
 
 
 class Blocks:
@@ -532,11 +537,11 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
         parts.append(
             replace(part, lists=lists, group=np.arange(queries), known=known, own=~known_target)
         )
-    words = f"{k} sampled per query{SEED}{seed}"
-    sampled = replace(task, parts=tuple(parts), protocol={**task.protocol, "candidates": words})
+    how = Sampled(k, seed)
+    sampled = replace(task, parts=tuple(parts), protocol=replace(task.protocol, candidates=how))
     if (sampled.candidates - 1 != np.minimum(task.candidates - 1, k)).any():
-        words += BESIDE  # no plain sample of the candidates any more
-        return replace(sampled, protocol={**task.protocol, "candidates": words})
+        beside = replace(how, with_targets=True)  # no plain sample of the candidates any more
+        return replace(sampled, protocol=replace(task.protocol, candidates=beside))
     return replace(sampled, parts=tuple(_with_draws(task, parts)))
 
 

@@ -26,10 +26,11 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
+from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import TRIPLE, Ranks
 from evenrank.stats import On, joined, target_keys
 
-ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "protocol")
+ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
 UNTOLD = "nothing tells which ranks are of the same target"
 PLACE = re.compile(r'<script type="application/json" id="kept-ranks">(.*?)</script>', re.DOTALL)
@@ -47,17 +48,17 @@ class Source:
     @property
     def data(self) -> str:
         """The name of the data set."""
-        return _line(self.ranks.protocol.get("data", "")) or UNNAMED
+        return _line(self.ranks.protocol.data or "") or UNNAMED
 
     @property
     def model(self) -> str:
         """The name of the model."""
-        return _line(self.ranks.protocol.get("model", "")) or self.fallback
+        return _line(self.ranks.protocol.model or "") or self.fallback
 
     @property
     def asked(self) -> dict[str, str]:
         """What was asked of the model, as far as its protocol says."""
-        return {name: self.ranks.protocol[name] for name in ASKED if name in self.ranks.protocol}
+        return self.ranks.protocol.only(ASKED).to_dict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +92,9 @@ class Contest:
         return float(self.first.candidates.mean())
 
     @property
-    def protocol(self) -> dict[str, str]:
+    def protocol(self) -> Protocol:
         """What all models' protocols agree on."""
-        common = set.intersection(*(set(ranks.protocol.items()) for ranks in self.models.values()))
-        return {name: value for name, value in self.first.protocol.items() if (name, value) in common}
+        return shared(ranks.protocol for ranks in self.models.values())
 
     @cached_property
     def alike(self) -> dict[str, Ranks]:
@@ -104,10 +104,10 @@ class Contest:
         for every model and pair.
         """
         units = {} if self.unit == "target" else {self.unit: self.units}
-        found = {model: ranks[:] for model, ranks in self.models.items()}
-        for ranks in found.values():
-            ranks.protocol, ranks.keys = self.protocol, units
-        return found
+        return {
+            model: ranks.with_only_keys(units).with_protocol(self.protocol)
+            for model, ranks in self.models.items()
+        }
 
     @property
     def unit(self) -> str:
@@ -122,7 +122,7 @@ class Contest:
     @property
     def untestable(self) -> str:
         """Say why models cannot be tested against each other; nothing, where they can."""
-        weight = self.first.weight
+        weight = self.first.weights
         units = self.units if weight is None else self.units[weight > 0]
         if not self.on:
             return (
@@ -141,14 +141,14 @@ class Contest:
         """Count some rows of every model; their candidate counts are counted once."""
         first = self.first[rows]
         sizes = first.tally().sizes
-        weight = np.ones(len(rows)) if first.weight is None else first.weight
+        weight = np.ones(len(rows)) if first.weights is None else first.weights
         weighs = weight > 0
         return [
             Tally(
                 Histogram.of(
                     better=ranks.better[rows][weighs],
                     equal=ranks.equal[rows][weighs],
-                    weight=weight[weighs],
+                    weights=weight[weighs],
                 ),
                 sizes,
             )
@@ -196,8 +196,11 @@ def gather(sources: Sequence[Source], on: On = None) -> tuple[Contest, ...]:
 
 def told(contests: Sequence[Contest], graph: Graph) -> tuple[Contest, ...]:
     """Add what a graph's training triples tell of the targets to the contests on that graph."""
-    facts = {("content", graph.hash), ("data", graph.name)}  # either will do
-    mine = [contest for contest in contests if facts & contest.protocol.items()]
+    mine = [
+        contest
+        for contest in contests
+        if contest.protocol.content == graph.hash or contest.protocol.data == graph.name
+    ]
     if not mine:
         have = ", ".join(contest.data for contest in contests)
         raise InputError("no ranks are of this graph", got=f"{graph.name} [{graph.hash}]", allowed=have)
@@ -207,9 +210,7 @@ def told(contests: Sequence[Contest], graph: Graph) -> tuple[Contest, ...]:
 def _stratified(contest: Contest, graph: Graph) -> Contest:
     every = {"head", "tail", "side"} <= contest.first.keys.keys()
     keys = strata(contest.first, graph, *(STRATA if every else STRATA[:2])).keys
-    models = {model: ranks[:] for model, ranks in contest.models.items()}
-    for ranks in models.values():
-        ranks.keys = keys
+    models = {model: ranks.with_only_keys(keys) for model, ranks in contest.models.items()}
     return Contest(contest.data, models, contest.on)
 
 
@@ -250,9 +251,9 @@ def _meet(data: str, group: Sequence[Source], on: On) -> Contest:
             f"the models on {data} cannot stand side by side: {error}",
             do="where these are different data, name them apart in the protocol (data)",
         ) from None
-    models = {model: rows[source.where][:] for model, source in found.items()}
-    for ranks in models.values():
-        ranks.keys = first.ranks.keys  # one copy of what all share
+    models = {  # with one copy of the keys that all share
+        model: rows[source.where].with_only_keys(first.ranks.keys) for model, source in found.items()
+    }
     return Contest(data, models, told)
 
 
@@ -284,7 +285,7 @@ def pack(contest: Contest) -> dict[str, Any]:
     first = contest.first
     table = {f"key {name}": column for name, column in first.keys.items()}
     table |= {"candidates": first.candidates} | (
-        {} if first.weight is None else {"weight": first.weight}
+        {} if first.weights is None else {"weight": first.weights}
     )
     for i, ranks in enumerate(contest.models.values()):
         table |= {f"better {i}": ranks.better, f"equal {i}": ranks.equal}
@@ -293,7 +294,7 @@ def pack(contest: Contest) -> dict[str, Any]:
     return {
         "data": contest.data,
         "on": contest.on,
-        "models": [{"model": m, "protocol": r.protocol} for m, r in contest.models.items()],
+        "models": [{"model": m, "protocol": r.protocol.to_dict()} for m, r in contest.models.items()],
         "parquet": b64encode(file.getvalue()).decode(),
     }
 
@@ -309,7 +310,7 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
             column[f"better {i}"],
             column[f"equal {i}"],
             column["candidates"],
-            weight=column.get("weight"),
+            weights=column.get("weight"),
             keys=keys,
             protocol=model["protocol"],
         )

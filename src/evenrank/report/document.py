@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, arrow, cell, facts
+from evenrank.ranks.evaluation import Evaluation, arrow, cell
 from evenrank.ranks.ranks import Ranks
 from evenrank.report import charts, page
 from evenrank.report.contest import Source, gather, read, told
@@ -99,7 +100,7 @@ class Report(Shown):
         return {contest.data: dict(contest.models) for contest in self.contests}
 
     @property
-    def evaluation(self) -> Evaluation:
+    def evaluation(self) -> Evaluation[Any]:
         """The value of every metric, a row per data set and model."""
         return self.findings.evaluation
 
@@ -123,11 +124,17 @@ class Report(Shown):
         made, findings = self.evaluation, self.findings
         width = f"{findings.sure} interval"
         lead = findings.metrics.index(findings.lead)
-        header = ["data", "model", "targets", *(f"{e} {arrow(e)}".rstrip() for e in made)]
+        header = ["data", "model", "targets", *(f"{e} {arrow(e)}".rstrip() for e in made.expressions)]
         header.insert(4 + lead, width)
         rows = []
-        for label, count, values in zip(made.labels, made.counts, made.values.tolist(), strict=True):
-            row = [*label, f"{count:,}", *(cell(e, v) for e, v in zip(made, values, strict=True))]
+        for label, count, values in zip(
+            made.labels, made.counts, made.values_by_group.tolist(), strict=True
+        ):
+            row = [
+                *label,
+                f"{count:,}",
+                *(cell(e, v) for e, v in zip(made.expressions, values, strict=True)),
+            ]
             row.insert(4 + lead, between(findings.interval(findings.lead, *label)))
             rows.append(row)
         bold = {
@@ -139,11 +146,11 @@ class Report(Shown):
         """Of each metric, the rows that are best on their data set, where there is somebody to beat."""
         made = self.evaluation
         found: list[set[int]] = []
-        for column, expression in enumerate(made):
+        for column, expression in enumerate(made.expressions):
             rows: set[int] = set()
             for contest in self.contests:
                 mine = [i for i, (data, _) in enumerate(made.labels) if data == contest.data]
-                values = [float(made.values[i, column]) for i in mine]
+                values = [float(made.values_by_group[i, column]) for i in mine]
                 if len(mine) > 1:
                     rows |= {mine[i] for i in best(values, increasing=expression.increasing)}
             found.append(rows)
@@ -156,9 +163,7 @@ class Report(Shown):
 
     def notes(self) -> list[str]:
         """Say what is undefined, and how each data set was ranked."""
-        protocols = (
-            f"{c.data}: {facts({**c.protocol, 'ties': self.findings.ties})}" for c in self.contests
-        )
+        protocols = (f"{c.data}: {replace(c.protocol, ties=self.findings.ties)}" for c in self.contests)
         return [*self.undefined, *protocols]
 
     def _tests(self) -> list[Table]:
@@ -235,7 +240,9 @@ class Report(Shown):
 
     def _panels(self) -> charts.Chart | None:
         paper, lead = self.findings.paper, self.findings.lead
-        forms = [e for e in paper if not (isinstance(e, Adjusted) and e.adjustment == "chance")]
+        forms = [
+            e for e in paper.expressions if not (isinstance(e, Adjusted) and e.adjustment == "chance")
+        ]
         rows: list[dict[str, Any]] = []
         for data, model in paper.labels:
             for expression in forms:
@@ -321,13 +328,13 @@ def _sources(given: Given, candidates: int | None) -> list[Source]:
     """Read what was given; ranks that are no file must say who ranked."""
     if not isinstance(given, Ranks):
         return read(Path(given), candidates)
-    if not given.protocol.get("model", "").strip():
+    if not (given.protocol.model or "").strip():
         raise InputError(
             "ranks without a name for their model",
             got=f"{given!r}",
-            do='say it in their protocol: ranks.protocol["model"] = "TransE" (and "data")',
+            do='name it: ranks.with_protocol(model="TransE", data="wn18rr")',
         )
-    return [Source(f"{given.protocol['model']} ({given!r})", given, "")]
+    return [Source(f"{given.protocol.model} ({given!r})", given, "")]
 
 
 def _extremes(groups: Sequence[Group]) -> list[Group]:

@@ -7,7 +7,7 @@ is worked out once, whatever the number of models.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isnan, nan
 from typing import Any, NamedTuple
@@ -17,14 +17,15 @@ from threadpoolctl import threadpool_limits
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
-from evenrank.errors import DegenerateError, InputError, NoLawError
+from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
-from evenrank.metrics.chance import Null
+from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, bare, evaluate
+from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import tie_rule
 from evenrank.report.contest import Contest
 from evenrank.stats import Comparison, Interval, Intervals, compare, intervals
@@ -91,38 +92,34 @@ class Findings:
         self.lead: Metric | Statistic = bare(lead)
         self.metrics = wanted
         self._unaveraged: dict[str, None] = {}
-        common = set.intersection(*(set(contest.protocol.items()) for contest in self.contests))
-        protocol = self.contests[0].protocol
-        self.evaluation = self._evaluate(
-            wanted, {name: value for name, value in protocol.items() if (name, value) in common}
-        )
+        self.evaluation = self._evaluate(wanted, shared(c.protocol for c in self.contests))
 
-    def _evaluate(self, metrics: Sequence[Expression], protocol: dict[str, str]) -> Evaluation:
+    def _evaluate(self, metrics: Sequence[Expression], protocol: Protocol) -> Evaluation[Any]:
         return evaluate(
             [ranks.tally() for contest in self.contests for ranks in contest.models.values()],
             metrics,
             ties=self.ties,
             labels=[(contest.data, model) for contest in self.contests for model in contest.models],
             label_names=("data", "model"),
-            protocol={**protocol, "average": "micro"},
+            protocol=replace(protocol, average="micro"),
         )
 
     # One row per model and data set -------------------------------------------------------------
 
     @cached_property
-    def paper(self) -> Evaluation:
+    def paper(self) -> Evaluation[Any]:
         """The leading metric raw, as index and as z, with its chance level: the paper's figure."""
         forms: list[Expression] = [
             self.lead,
             *(Adjusted(f, self.lead) for f in ("index", "z", "chance")),
         ]
-        return self._evaluate(forms, {})
+        return self._evaluate(forms, Protocol())
 
     def value(self, form: str, data: str, model: str) -> float:
         """Give the leading metric of a model: raw (an empty form), index, z or chance."""
         expression = Adjusted(form, self.lead) if form else self.lead  # type: ignore[arg-type]
         at = self.paper.labels.index((data, model))
-        return float(self.paper.values[at, self.paper.expressions.index(expression)])
+        return float(self.paper.values_by_group[at, self.paper.expressions.index(expression)])
 
     def surprise(self, contest: Contest, model: str) -> float:
         """Give the probability that chance does at least as well in the leading metric, or NaN.
@@ -133,15 +130,17 @@ class Findings:
         if z > FAR_OUT:
             return 1.0 / (1.0 + z * z)
         try:
-            return float(Null(self.lead, contest.sizes).sf(self.value("", contest.data, model)))
-        except NoLawError:
+            return float(
+                NullDistribution(self.lead, contest.sizes).sf(self.value("", contest.data, model))
+            )
+        except NullDistributionError:
             return nan
 
     def chance(self, contest: Contest, metric: Metric | Statistic) -> float:
         """Give what chance gets on a data set, or NaN."""
         try:
-            return float(Null(metric, contest.sizes).mean())
-        except NoLawError:
+            return float(NullDistribution(metric, contest.sizes).mean())
+        except NullDistributionError:
             return nan
 
     def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
@@ -155,7 +154,7 @@ class Findings:
     @cached_property
     def _intervals(self) -> dict[str, Intervals]:
         """The intervals of all metrics, for each data set."""
-        drawn = [e for e in self.paper if e != Adjusted("chance", self.lead)]
+        drawn = [e for e in self.paper.expressions if e != Adjusted("chance", self.lead)]
         wanted = list(dict.fromkeys([*self.metrics, *drawn]))
         with threadpool_limits(1, "blas"):  # no vector here is worth waking another thread for
             return {
@@ -247,11 +246,11 @@ class Findings:
         tallies = contest.tallies(rows)
         if not tallies[0].count:  # all of weight zero
             return None
-        null, index = Null(self.lead, tallies[0].sizes), Adjusted("index", self.lead)
+        null, index = NullDistribution(self.lead, tallies[0].sizes), Adjusted("index", self.lead)
         try:
             line = index.map(null)
             raw = [self.lead(tally, self.ties) for tally in tallies]
-        except (DegenerateError, NoLawError):
+        except (DegenerateError, NullDistributionError):
             line, raw = Affine(nan, nan), [nan] * len(tallies)
         assert isinstance(line, Affine)
         ends = sorted(map(line, self.lead.range))
@@ -282,7 +281,7 @@ class Findings:
         of = np.empty(len(contest), dtype=np.int64)
         for i, (_, rows) in enumerate(groups):
             of[rows] = i
-        weight = contest.first.weight
+        weight = contest.first.weights
         weighs = np.ones(len(of), dtype=bool) if weight is None else weight > 0
         of, mass = of[weighs], np.ones(weighs.sum()) if weight is None else weight[weighs]
         part, (owner, _) = columns.encode([of, contest.units[weighs]])
@@ -312,14 +311,14 @@ class Findings:
         found: dict[str, dict[str, float]] = {}
         for average in AVERAGES:
             try:
-                weight = contest.first.weights(average)
+                weight = contest.first.weights_by(average)
             except InputError:  # no queries, or no relations, to average over
                 continue
             for model, ranks in contest.models.items():
                 tally = Tally.of_checked(ranks.better, ranks.equal, ranks.candidates, weight)
                 try:
                     value = Adjusted("index", self.lead)(tally, self.ties)
-                except (DegenerateError, NoLawError) as error:
+                except (DegenerateError, NullDistributionError) as error:
                     value = nan
                     self._unaveraged[error.what] = None
                 found.setdefault(model, {})[average] = value
@@ -360,16 +359,16 @@ class Findings:
         for name in dict.fromkeys([str(self.lead), *CALIBRATED]):
             metric = bare(parse(name))
             try:
-                null = Null(metric, contest.sizes)
+                null = NullDistribution(metric, contest.sizes)
                 line = Adjusted("z", metric).map(null)
-            except (DegenerateError, NoLawError):
+            except (DegenerateError, NullDistributionError):
                 continue
             mean = float(null.mean())
             slope = line(mean + 1.0) - line(mean)
             for z in STEPS:
                 try:
                     exact = float(null.sf(mean + z / slope))
-                except NoLawError:
+                except NullDistributionError:
                     break
                 normal = float(ndtr(-z))
                 row = {"data": contest.data, "metric": name, "z": z}
@@ -392,10 +391,10 @@ def _errors(terms: Terms, mass: Floats, of: Ints, part: Ints, owner: Ints, units
         return np.where(spread, error * slope, nan)
 
 
-def _mean(null: Null) -> float:
+def _mean(null: NullDistribution) -> float:
     try:
         return float(null.mean())
-    except NoLawError:
+    except NullDistributionError:
         return nan
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from math import isnan, nan
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import evenrank
 from evenrank._internal.table import figure
-from evenrank.ranks.evaluation import bare, cell, facts
+from evenrank.ranks.evaluation import bare, cell
 from evenrank.ranks.evaluation import title as heading
 from evenrank.report.contest import Contest, pack
 from evenrank.report.findings import best
@@ -120,13 +121,13 @@ def _results(report: Report) -> list[str]:
 def _results_table(report: Report) -> str:
     made, findings = report.evaluation, report.findings
     columns = [Column("data", label=True), Column("model", label=True), Column("targets")]
-    columns += [Column(heading(e), e.increasing) for e in made]
+    columns += [Column(heading(e), e.increasing) for e in made.expressions]
     tops = report.best()
     rows = []
     for i, (label, count) in enumerate(zip(made.labels, made.counts, strict=True)):
         row = [Cell(label[0]), Cell(label[1]), Cell(f"{count:,}", count)]
-        for j, e in enumerate(made):
-            value = float(made.values[i, j])
+        for j, e in enumerate(made.expressions):
+            value = float(made.values_by_group[i, j])
             below = between(findings.interval(e, *label))
             row.append(Cell(cell(e, value), value, below, i in tops[j]))
         rows.append(row)
@@ -267,7 +268,7 @@ def _protocol(report: Report) -> list[str]:
         span = f"{spans(contest.first)} {plural('candidate', int(sizes.max()))}"
         if sizes.min() < sizes.max():
             span += f", on average {figure(contest.candidates)}"
-        words = facts({**contest.protocol, "ties": report.findings.ties})
+        words = replace(contest.protocol, ties=report.findings.ties).line(full=True)
         n = contest.sizes.total
         about = f"{n:,} {plural('target', n)} among {span}; {join(list(contest.models))}."
         lines = (about, f"Chance gets {join(_chances(report, contest))}.", words)

@@ -18,11 +18,11 @@ And a model that is better on one data set need not be so on the next (`across`)
 from evenrank.stats._intervals import Interval, Intervals, Method, intervals, plural
 from evenrank.stats._join import On, joined, target_keys
 from evenrank.stats._paired import Comparison, Pair, compare, signed
-from evenrank.stats._several import Across, Seeds, Standing, across, seeds
+from evenrank.stats._several import AcrossDatasets, RunSummary, Standing, across_datasets, summarize_runs
 from evenrank.stats._significance import Correction, Test
 
 __all__ = [
-    "Across",
+    "AcrossDatasets",
     "Comparison",
     "Correction",
     "Interval",
@@ -30,15 +30,15 @@ __all__ = [
     "Method",
     "On",
     "Pair",
-    "Seeds",
+    "RunSummary",
     "Standing",
     "Test",
-    "across",
+    "across_datasets",
     "compare",
     "intervals",
     "joined",
     "plural",
-    "seeds",
+    "summarize_runs",
     "signed",
     "target_keys",
 ]

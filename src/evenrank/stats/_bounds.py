@@ -16,7 +16,7 @@ import numpy as np
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
-from evenrank.metrics.chance import Null
+from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import bare
@@ -131,7 +131,7 @@ def _adjustment(expression: Expression, sample: Sample) -> Function:
     """Give the map from raw values; its chance law is that of all targets, for every sample."""
     if not isinstance(expression, Adjusted):
         return lambda raw: raw
-    adjust = expression.map(Null(expression.metric, sample.tally.sizes))
+    adjust = expression.map(NullDistribution(expression.metric, sample.tally.sizes))
     return adjust if isinstance(adjust, Affine) else np.vectorize(adjust, otypes=[float])
 
 

@@ -20,12 +20,11 @@ from evenrank.ranks.evaluation import (
     arrow,
     cell,
     evaluate,
-    fingerprint,
     labelled,
-    shared,
     title,
     within,
 )
+from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, delta, refusal
 from evenrank.stats._sample import By, Sample, unit_name
@@ -70,7 +69,7 @@ class Intervals(Shown):
     Index it with a metric: `result["mrr"]` is an `Interval`, or a list with one per group.
     """
 
-    evaluation: Evaluation
+    evaluation: Evaluation[Any]
     cells: tuple[tuple[Interval, ...], ...]
     level: float
     method: Method
@@ -87,11 +86,11 @@ class Intervals(Shown):
         return found if self.evaluation.label_names else found[0]
 
     @property
-    def protocol(self) -> dict[str, str]:
-        """How the ranks and the intervals were made."""
-        own = {"intervals": f"{percent(self.level)} {HOW[self.method]}", "by": self.unit}
+    def protocol(self) -> Protocol:
+        """How the ranks and the intervals were computed."""
+        own = {"intervals": f"{percent(self.level)} {HOW[self.method]}", "unit": self.unit}
         draws = {"samples": str(self.samples), "seed": str(self.seed)}
-        return {**self.evaluation.protocol, **own, **(draws if self.method != "delta" else {})}
+        return self.evaluation.protocol.updated(own | (draws if self.method != "delta" else {}))
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per group and metric: labels, value, low, high, standard error, n."""
@@ -105,8 +104,8 @@ class Intervals(Shown):
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
         return {
-            "protocol": self.protocol,
-            "fingerprint": fingerprint(self.protocol),
+            "protocol": self.protocol.to_dict(),
+            "fingerprint": self.protocol.fingerprint,
             "level": self.level,
             "method": self.method,
             "by": self.unit,
@@ -212,7 +211,7 @@ def intervals(
     if averages:
         names, labels = (*names, "average"), [(*label, one) for label in labels for one in AVERAGES]
     else:
-        protocol = {**protocol, "average": average_name(average)}
+        protocol = replace(protocol, average=average_name(average))
     evaluation = evaluate(
         [sample.tally for sample in drawn],
         metrics,
@@ -227,7 +226,7 @@ def intervals(
     cells: list[tuple[Interval, ...]] = []
     whys: Counter[tuple[str, str]] = Counter()
     weigh = [sample for sample in drawn if sample.units]  # evaluate left the others out, too
-    for sample, values in zip(weigh, evaluation.values.tolist(), strict=True):
+    for sample, values in zip(weigh, evaluation.values_by_group.tolist(), strict=True):
         made = _bounds(sample, evaluation.expressions, values, level, method, samples, seed)
         whys.update((str(e), b.why) for e, b in zip(evaluation.expressions, made, strict=True) if b.why)
         cells.append(
@@ -243,7 +242,7 @@ class _Parts(NamedTuple):
     names: tuple[str, ...]
     labels: list[tuple[str, ...]]
     ranks: list[Ranks]
-    protocol: dict[str, str]
+    protocol: Protocol
 
 
 def _parts(given: Several) -> _Parts:
@@ -266,7 +265,7 @@ def _parts(given: Several) -> _Parts:
         ("model", *names.pop()),
         [(name, *label) for name, parts in each.items() for label in parts.labels],
         [ranks for parts in each.values() for ranks in parts.ranks],
-        shared([parts.protocol for parts in each.values()]),
+        shared(parts.protocol for parts in each.values()),
     )
 
 

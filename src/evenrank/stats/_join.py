@@ -32,15 +32,17 @@ def check_protocols(models: Mapping[str, Ranks], do: str = ALIKE) -> tuple[str, 
     apart = differing(models)
     if apart:
         raise InputError("the models were not ranked in the same way", got="; ".join(apart), do=do)
-    silent = [k for k in _entries(models) if any(k not in ranks.protocol for ranks in models.values())]
+    said = [ranks.protocol.to_dict() for ranks in models.values()]
+    silent = [k for k in _entries(models) if any(k not in entries for entries in said)]
     return (f"not every model says its {', '.join(silent)}",) if silent else ()
 
 
 def differing(models: Mapping[str, Ranks]) -> list[str]:
     """Say in what the protocols of models differ."""
     found = []
+    entries = {name: ranks.protocol.to_dict() for name, ranks in models.items()}
     for entry in _entries(models):
-        said = {name: r.protocol[entry] for name, r in models.items() if entry in r.protocol}
+        said = {name: own[entry] for name, own in entries.items() if entry in own}
         values = list(dict.fromkeys(said.values()))
         if len(values) > 1:
             first, other = (next(n for n, v in said.items() if v == value) for value in values[:2])
@@ -53,8 +55,8 @@ def _entries(models: Mapping[str, Ranks]) -> list[str]:
 
     The content hash decides about the data: where it is the same, data sets may have any name.
     """
-    entries = dict.fromkeys(k for ranks in models.values() for k in ranks.protocol if k not in OWN)
-    contents = {ranks.protocol.get("content") for ranks in models.values()}
+    entries = dict.fromkeys(k for r in models.values() for k in r.protocol.to_dict() if k not in OWN)
+    contents = {ranks.protocol.content for ranks in models.values()}
     if len(contents) == 1 and None not in contents:
         entries.pop("data", None)
     return list(entries)
@@ -93,8 +95,7 @@ def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: str = ALIKE)
             _check_rows(keys, first, other)
         else:
             other = Named(other.name, other.ranks[_order(keys, first, other)])
-        found[other.name] = other.ranks[:]
-        found[other.name].keys |= first.ranks.keys
+        found[other.name] = other.ranks.with_keys(first.ranks.keys)
     if on != ROWS:
         _check_twins(keys, found)
     for other in map(Named, found, found.values()):
@@ -218,7 +219,7 @@ def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool, do
 
 
 def _weight(ranks: Ranks) -> Floats | int:
-    return 1 if ranks.weight is None else ranks.weight
+    return 1 if ranks.weights is None else ranks.weights
 
 
 def _target(keys: Sequence[str], values: Sequence[Any]) -> str:

@@ -16,7 +16,8 @@ from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, facts, fingerprint
+from evenrank.ranks.evaluation import arrow
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats import _significance
 from evenrank.stats._bounds import possible
@@ -106,11 +107,11 @@ class Comparison(Shown):
         raise InputError("no such pair was compared", got=got, allowed=allowed)
 
     @property
-    def protocol(self) -> dict[str, str]:
+    def protocol(self) -> Protocol:
         """How the models were ranked and compared."""
         flips = {"samples": str(self.samples), "seed": str(self.seed)}
         own = {"test": self.test, **(flips if self.test == "permutation" else {})}
-        return {**self.values.protocol, **own, "correction": self.correction}
+        return self.values.protocol.updated({**own, "correction": self.correction})
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per metric and pair."""
@@ -140,8 +141,8 @@ class Comparison(Shown):
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
         return {
-            "protocol": self.protocol,
-            "fingerprint": fingerprint(self.protocol),
+            "protocol": self.protocol.to_dict(),
+            "fingerprint": self.protocol.fingerprint,
             "level": self.level,
             "units": self.units,
             "models": self.values.rows(),
@@ -177,7 +178,7 @@ class Comparison(Shown):
         how = f"{HOW[self.test]} over {over}; {family}"
         return [
             replace(models, notes=()),
-            Table(header, rows, [how, *self.notes, facts(self.protocol)], 3),
+            Table(header, rows, [how, *self.notes, str(self.protocol)], 3),
         ]
 
 

@@ -30,7 +30,7 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression, z
-from evenrank.metrics.chance import Null
+from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
@@ -117,7 +117,7 @@ class Sample:
         by: str = "target",
     ) -> None:
         """Leave out what weighs nothing."""
-        weight = ranks.weights(average)
+        weight = ranks.weights_by(average)
         unit = np.arange(len(ranks)) if by == "target" else ranks.units(by)
         if weight is not None and not (weight > 0).all():
             weighs = weight > 0
@@ -228,7 +228,7 @@ class Sample:
         """The slope of an adjustment; its chance law is that of the sizes, which are not drawn."""
         if not isinstance(expression, Adjusted):
             return 1.0
-        law = Null(expression.metric, self.tally.sizes)
+        law = NullDistribution(expression.metric, self.tally.sizes)
         if expression.adjustment == "phi":
             line = z(law)
             return line.scale * exp(-0.5 * line(value) ** 2) / sqrt(2.0 * pi)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf, nan, sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -17,7 +17,8 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, bare, cell, evaluate, facts, shared
+from evenrank.ranks.evaluation import arrow, bare, cell, evaluate
+from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Ranks, average_name, tie_rule
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import OWN, check_protocols, check_ranks
@@ -39,11 +40,11 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Seeds(Shown):
+class RunSummary(Shown):
     """Metrics over several runs of one or more models; prints as a table."""
 
     spreads: tuple[Spread, ...]
-    protocol: Mapping[str, str]
+    protocol: Protocol
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -52,7 +53,7 @@ class Seeds(Shown):
 
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
-        return {"protocol": dict(self.protocol), "rows": self.rows(), "notes": list(self.notes)}
+        return {"protocol": self.protocol.to_dict(), "rows": self.rows(), "notes": list(self.notes)}
 
     def tables(self) -> list[Table]:
         """Lay it out: one line per model and metric."""
@@ -69,22 +70,22 @@ class Seeds(Shown):
             for s in self.spreads
         ]
         header = [*(["model"] if named else []), "metric", "mean", "sd", "n", "least", "most"]
-        return [Table(header, rows, [*self.notes, facts(self.protocol)], labels=1 + named)]
+        return [Table(header, rows, [*self.notes, str(self.protocol)], labels=1 + named)]
 
 
-def seeds(
+def summarize_runs(
     runs: Iterable[Ranks] | Mapping[str, Iterable[Ranks]],
     *metrics: str | Expression,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
-) -> Seeds:
+) -> RunSummary:
     """Sum up several runs: mean, standard deviation and number of seeds or folds, per metric.
 
     The standard deviation tells how much a run differs from the next. That is not what an interval of
     one run tells, which is how much other test triples would have changed it.
 
     >>> runs = [Ranks.of(r, candidates=50) for r in ([1, 2, 9], [1, 3, 4], [2, 2, 5])]
-    >>> print(seeds(runs, "mrr", "mr"))
+    >>> print(summarize_runs(runs, "mrr", "mr"))
     metric    mean      sd  n   least    most
     ------  ------  ------  -  ------  ------
     mrr ↑   0.4883  0.0766  3  0.4000  0.5370
@@ -96,7 +97,7 @@ def seeds(
     lists = {name: [s] if isinstance(s, Ranks) else list(s) for name, s in given.items()}
     every = [ranks for several in lists.values() for ranks in several]
     for ranks in every:
-        check_ranks("every run", ranks, do="e.g. er.seeds([first, second, third])")
+        check_ranks("every run", ranks, do="e.g. er.summarize_runs([first, second, third])")
     empty = [name for name, several in lists.items() if not several]
     if empty or not every:
         got = f"none for {empty[0]}" if empty and empty[0] else "none"
@@ -106,14 +107,16 @@ def seeds(
     spreads = []
     for name, several in lists.items():
         values = np.array(
-            [evaluate([r.tally(average)], wanted, ties=ties).values[0] for r in several], dtype=float
+            [evaluate([r.tally(average)], wanted, ties=ties).values_by_group[0] for r in several],
+            dtype=float,
         )
         spreads += [
             _spread(e, name, column.tolist()) for e, column in zip(wanted, values.T, strict=True)
         ]
-    protocol = shared([ranks.protocol for ranks in every])
-    protocol |= {"average": average_name(average), "ties": ties}
-    return Seeds(tuple(spreads), protocol, tuple(_remarks(lists, every)))
+    protocol = replace(
+        shared(ranks.protocol for ranks in every), average=average_name(average), ties=ties
+    )
+    return RunSummary(tuple(spreads), protocol, tuple(_remarks(lists, every)))
 
 
 def _spread(metric: Expression, model: str, values: list[float]) -> Spread:
@@ -127,8 +130,8 @@ def _remarks(lists: Mapping[str, Sequence[Ranks]], every: Sequence[Ranks]) -> li
     notes = [
         f"– one run{f' of {name}' * bool(name)} has no sd" for name, r in lists.items() if len(r) == 1
     ]
-    entries = dict.fromkeys(k for ranks in every for k in ranks.protocol if k not in OWN)
-    apart = [k for k in entries if len({ranks.protocol.get(k) for ranks in every}) > 1]
+    entries = dict.fromkeys(k for ranks in every for k in ranks.protocol.to_dict() if k not in OWN)
+    apart = [k for k in entries if len({ranks.protocol.to_dict().get(k) for ranks in every}) > 1]
     if apart:
         notes.append(f"the runs differ in {', '.join(apart)}, and their sd holds that too")
     return notes
@@ -155,7 +158,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Across(Shown):
+class AcrossDatasets(Shown):
     """Models across data sets: what each gets where, average ranks, and which ones cannot be told apart.
 
     `statistic` and `p` are of the Friedman test that all models are equally good. Two models whose
@@ -171,7 +174,7 @@ class Across(Shown):
     critical_difference: float
     alike: tuple[tuple[str, ...], ...]
     level: float
-    protocol: Mapping[str, str]
+    protocol: Protocol
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -185,7 +188,7 @@ class Across(Shown):
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
         return {
-            "protocol": dict(self.protocol),
+            "protocol": self.protocol.to_dict(),
             "metric": str(self.metric),
             "level": self.level,
             "rows": self.rows(),
@@ -217,7 +220,7 @@ class Across(Shown):
             f"(Nemenyi, {percent(self.level)}): {figure(self.critical_difference)}",
             f"not told apart: {alike}",
             *self.notes,
-            facts(self.protocol),
+            str(self.protocol),
         ]
         return [
             Table(header, within, labels=2),
@@ -225,14 +228,14 @@ class Across(Shown):
         ]
 
 
-def across(
+def across_datasets(
     data: Mapping[str, Mapping[str, Ranks]],
     metric: str | Metric | Statistic = "mrr",
     *,
     level: float = 0.95,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
-) -> Across:
+) -> AcrossDatasets:
     """Compare models across data sets by their ranks on each (Demšar 2006).
 
     `data` has the ranks of every model on every data set. Values of different data sets do not compare,
@@ -242,7 +245,7 @@ def across(
     apart.
 
     >>> good, fair, poor = (Ranks.of(r, candidates=50) for r in ([1, 2, 9], [2, 3, 20], [9, 30, 41]))
-    >>> result = across({d: {"good": good, "fair": fair, "poor": poor} for d in ("d1", "d2", "d3")})
+    >>> result = across_datasets({d: {"good": good, "fair": fair, "poor": poor} for d in ("d1", "d2", "d3")})
     >>> [(s.model, s.rank) for s in result.standings], round(result.critical_difference, 3)
     ([('good', 1.0), ('fair', 2.0), ('poor', 3.0)], 1.914)
     """
@@ -258,7 +261,9 @@ def across(
         tallies = [ranked[model].tally(average) for model in models]
         _check_sizes(name, ranked, models, [tally.sizes for tally in tallies])
         try:
-            made = [evaluate([tally], wanted, ties=ties).values[0].tolist() for tally in tallies]
+            made = [
+                evaluate([tally], wanted, ties=ties).values_by_group[0].tolist() for tally in tallies
+            ]
         except DegenerateError as error:
             do = "leave the data set out, or choose another metric"
             raise DegenerateError(f"on {name}, {error.what}", do=do) from None
@@ -279,10 +284,13 @@ def across(
     )
     if len(data) < FEW:
         notes.append(f"{len(data)} data sets are few: not told apart does not mean equal")
-    protocol = shared([ranks.protocol for ranked in data.values() for ranks in ranked.values()])
-    protocol |= {"average": average_name(average), "ties": ties}
+    protocol = replace(
+        shared(ranks.protocol for ranked in data.values() for ranks in ranked.values()),
+        average=average_name(average),
+        ties=ties,
+    )
     alike = tuple(_alike(standings, reach))
-    return Across(
+    return AcrossDatasets(
         metric,
         tuple(results),
         tuple(standings),
@@ -371,9 +379,9 @@ def _models(data: Mapping[str, Any]) -> list[str]:
 
 def _check_once(data: Mapping[str, Mapping[str, Ranks]]) -> None:
     """Refuse one data set under two names, told by its content: it would count twice."""
-    names: dict[tuple[str, ...], str] = {}
+    names: dict[tuple[str, str | None], str] = {}
     for name, ranked in data.items():
-        facts = {tuple(r.protocol.get(k, "") for k in ("content", "split")) for r in ranked.values()}
+        facts = {(r.protocol.content, r.protocol.split) for r in ranked.values()}
         for content, split in facts:
             if content and names.setdefault((content, split), name) != name:
                 got = f"{names[content, split]} and {name}, content {content}"

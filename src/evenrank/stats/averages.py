@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.ties import Ties
@@ -14,7 +15,7 @@ AVERAGES = ("micro", "query", "relation")
 
 def averages(
     ranks: Ranks, *metrics: str | Expression, by: tuple[str, ...] = (), ties: Ties | None = None
-) -> Evaluation:
+) -> Evaluation[Any]:
     """Evaluate three averages side by side: over targets, over queries, and over relations.
 
     `micro` weighs every target alike, so that frequent relations and hubs decide; `query` and
@@ -38,7 +39,7 @@ def averages(
     return one_count(made)
 
 
-def one_count(made: Evaluation) -> Evaluation:
+def one_count(made: Evaluation) -> Evaluation[Any]:
     """Say once how many targets there are, instead of adding them up over the averages."""
     targets = sum(made.counts) // len(AVERAGES)
     said = f"{targets:,} target{'s' * (targets != 1)}"

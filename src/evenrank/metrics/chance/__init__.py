@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal import columns
-from evenrank.errors import InputError, NoLawError
+from evenrank.errors import InputError, NullDistributionError
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
 from evenrank.metrics.chance._moment import Moment
@@ -30,7 +30,7 @@ from evenrank.metrics.chance._order import Extreme, Quantile
 from evenrank.metrics.chance._power import PowerMean
 from evenrank.metrics.chance._sum import Sizes
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.metrics.tally import Histogram, Tally
+from evenrank.metrics.tally import Histogram, Tallied, Tally
 
 Method = Literal["exact", "enumerate", "sample"]
 FEW_OUTCOMES = 20_000  # below this, a tail is read off the full list of outcomes
@@ -46,14 +46,14 @@ class Way(Protocol):
         """Log P(at least as good as the value)."""
 
 
-class Null:
+class NullDistribution:
     """The law of a metric when every rank is uniform on its candidates.
 
     >>> from evenrank.metrics.metric import IGMR, MRR
-    >>> law = Null(MRR, read_sizes({14_541: 40_932}))
+    >>> law = NullDistribution(MRR, read_sizes({14_541: 40_932}))
     >>> law.mean(), law.mean().method
     (0.000698..., 'formula')
-    >>> Null(IGMR, read_sizes({14_541: 40_932})).std()  # the paper needs Monte Carlo here
+    >>> NullDistribution(IGMR, read_sizes({14_541: 40_932})).std()  # the paper needs Monte Carlo here
     9.2...e-07
     """
 
@@ -69,7 +69,12 @@ class Null:
         if method not in get_args(Method):
             raise InputError("unknown method", got=repr(method), allowed=", ".join(get_args(Method)))
         if isinstance(metric, Statistic) and metric.kind == "count":
-            raise NoLawError("count does not depend on the ranks: there is no chance level")
+            raise NullDistributionError("count does not depend on the ranks: there is no chance level")
+        if len(sizes) and not sizes["candidates"].all():
+            raise NullDistributionError(
+                "chance levels need the number of candidates, which these ranks do not have",
+                do="give it: candidates= (--candidates)",
+            )
         if not len(sizes):
             raise InputError("no tasks, so no chance level", do="rank at least one target")
         self.metric, self.method = metric, method
@@ -78,7 +83,9 @@ class Null:
 
     def __repr__(self) -> str:
         """Say what it is the law of."""
-        return f"Null({self.metric}, {self.sizes.n:,} tasks, {len(self.sizes.size):,} distinct)"
+        return (
+            f"NullDistribution({self.metric}, {self.sizes.n:,} tasks, {len(self.sizes.size):,} distinct)"
+        )
 
     @property
     def best(self) -> float:
@@ -109,13 +116,13 @@ class Null:
         """Logarithm of `sf`: real models sit where `sf` itself is zero in floating point.
 
         >>> from evenrank.metrics.metric import MRR
-        >>> round(Null(MRR, read_sizes({14_541: 40_932})).logsf(0.35))
+        >>> round(NullDistribution(MRR, read_sizes({14_541: 40_932})).logsf(0.35))
         -110456
         """
         if np.isnan(value):
             raise InputError("a tail needs a number", got=value)
         if self.metric.increasing is None:
-            raise NoLawError(f"{self.metric} has no better or worse, so no tail either")
+            raise NullDistributionError(f"{self.metric} has no better or worse, so no tail either")
         few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
         log_p = (self._every if few else self._way).log_tail(value)
         return Moment(min(0.0, log_p), log_p.method)
@@ -155,13 +162,6 @@ class Null:
         return largest == 1
 
 
-class Tallied(Protocol):
-    """Anything that can be counted into a tally, such as Ranks."""
-
-    def tally(self) -> Tally:
-        """Count it."""
-
-
 SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied
 MOST_CANDIDATES = 10**12
 MOST_TASKS = 2**53  # counts are exact in floats up to here
@@ -175,7 +175,7 @@ def read_sizes(
     >>> read_sizes([3, 3, 5]).counts.tolist(), read_sizes({10**8: 10**9}).total
     ([2, 1], 1000000000)
     """
-    if hasattr(sizes, "tally"):
+    if isinstance(sizes, Tallied):
         sizes = sizes.tally()
     if isinstance(sizes, Tally | Histogram):
         if counts is not None or weights is not None:
@@ -200,3 +200,56 @@ def read_sizes(
     some = count > 0
     columns.check_weights(weight[some])
     return Histogram.of(count[some], candidates=size[some], weight=weight[some])
+
+
+def chance(
+    metric: str | Metric | Statistic,
+    sizes: SizesLike,
+    *,
+    counts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    method: Method = "exact",
+    samples: int = 10_000,
+    seed: int = 0,
+) -> NullDistribution:
+    """Give the null distribution of a metric: what a random ranking gets.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        The metric, for example ``"mrr"`` or ``"hits@10"``.
+    sizes : array_like, mapping, Tally or Ranks
+        Numbers of candidates: one per task, or distinct ones with `counts`, or ``{size: count}``.
+    counts : array_like of int, optional
+        How often each size occurs.
+    weights : array_like of float, optional
+        Weights of the tasks; by default all count the same.
+    method : {"exact", "enumerate", "sample"}
+        How to compute it; the last two are independent ways to check the first.
+    samples, seed : int
+        For ``method="sample"``.
+
+    Returns
+    -------
+    NullDistribution
+        The distribution, with `mean`, `var`, `std`, `sf` and `logsf`.
+
+    Raises
+    ------
+    InputError
+        If sizes, counts or weights cannot be right.
+    NullDistributionError
+        If the metric has no chance level.
+
+    Examples
+    --------
+    >>> chance("1/gmr", sizes=[14_541] * 40_932).mean()
+    0.000186867...
+    >>> chance("mrr", {10**8: 10**9}).std()
+    4.05...e-09
+    """
+    from evenrank.metrics.grammar import parse_metric  # which reads adjusted metrics, and they use this
+
+    return NullDistribution(
+        parse_metric(metric), read_sizes(sizes, counts, weights), method, samples, seed
+    )

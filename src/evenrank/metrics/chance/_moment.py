@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenrank.errors import NoLawError
+from evenrank.errors import NullDistributionError
 from evenrank.metrics.metric import Metric, Statistic
 
 
@@ -23,9 +23,9 @@ class Moment(float):
         return Moment, (float(self), self.method, self.error)
 
 
-def infinite(metric: Metric | Statistic) -> NoLawError:
+def infinite(metric: Metric | Statistic) -> NullDistributionError:
     """Say that a metric has no mean under chance."""
-    return NoLawError(
+    return NullDistributionError(
         f"the expectation of {metric} under chance is infinite",
         got="a positive probability that what it inverts is 0",
         do=f"use {1 / metric} instead",

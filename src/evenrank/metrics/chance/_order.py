@@ -26,7 +26,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank._internal.quadrature import SHORT, Rule, last_true, pair_rule
-from evenrank.errors import NoLawError
+from evenrank.errors import NullDistributionError
 from evenrank.metrics.chance._count import Trials, log_count
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import CHUNK, Sizes
@@ -209,7 +209,7 @@ class OrderLaw:
         else:
             points = self._strip(last)
         if len(points[0]) * len(self.few.rate) * min(60, self.trials.n) > MOST_WORK:
-            raise NoLawError(
+            raise NullDistributionError(
                 "no exact law for a quantile between two ranks with so many sizes around them",
                 got=f"{self.trials.n} tasks, {len(kinks)} sizes within reach",
                 do='ask for a quantile that falls on one rank, or use method="sample"',
@@ -315,12 +315,12 @@ class Quantile:
     def __init__(self, metric: Statistic, sizes: Sizes) -> None:
         """Refuse what has no exact law."""
         if metric.kind != "quantile":
-            raise NoLawError(
+            raise NullDistributionError(
                 f"{metric} has no exact law under chance",
                 do='use method="sample" (or "enumerate" for a few small tasks)',
             )
         if not sizes.equal_weights:
-            raise NoLawError(
+            raise NullDistributionError(
                 f"a weighted {metric} has no exact law under chance",
                 do='use method="sample", or equal weights',
             )

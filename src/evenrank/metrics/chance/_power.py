@@ -34,7 +34,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats
 from evenrank._internal.quadrature import last_true
-from evenrank.errors import NoLawError
+from evenrank.errors import NullDistributionError
 from evenrank.metrics.chance._count import Trials, log_count
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import Sizes, SumLaw
@@ -109,8 +109,8 @@ def power(law: SumLaw, s: float) -> tuple[float, float]:
     return mean, mean * mean * expm1(twice - 2.0 * once)
 
 
-def _too_extreme(s: float) -> NoLawError:
-    return NoLawError(
+def _too_extreme(s: float) -> NullDistributionError:
+    return NullDistributionError(
         "the power of this mean is too extreme for floating-point numbers",
         got=f"p = {1.0 / abs(s):.4g} up to sign",
         do='use its limit (gmr near 0, min or max far out), or method="sample"',
@@ -145,7 +145,7 @@ def _integrate(law: SumLaw, powers: list[float], m: int) -> list[float]:
         if not np.isfinite(finer).all() or (np.abs(finer - total) <= AGREE * np.abs(finer)).all():
             return [float(x) for x in finer]
         total, step = finer, step / 2.0
-    raise NoLawError(
+    raise NullDistributionError(
         "the integral for this metric's chance law did not converge",
         got=f"steps down to {step:.3g}",
         do='use method="sample" and read its standard error',

@@ -194,7 +194,7 @@ def kernels() -> Kernels:
     wanted = os.environ.get("EVENRANK_KERNELS", "")
     able = available()
     if wanted == "numpy" or (not wanted and not able):
-        return _numpy
+        return numpy_kernels
     if wanted and wanted not in able:
         raise InputError(
             "EVENRANK_KERNELS asks for kernels that are not here",

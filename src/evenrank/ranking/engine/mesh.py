@@ -35,6 +35,7 @@ from evenrank.ranking.engine._device import Device, cuda_is_there
 from evenrank.ranking.engine.run import NEIGHBOURS, launched
 from evenrank.ranking.resume import Book, Run
 from evenrank.ranking.scorer import Factored
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.task import Part, Task, offsets
 
 T = TypeVar("T")
@@ -133,9 +134,9 @@ class Crew:
         """Give the run that the first process opens; to the others, a book that says the same."""
         self._refuse_others(plan)
         mine = self.agreed(lambda: run() if self.first else None)
-        words = json.dumps([mine.queries, mine.missing, dict(mine.protocol)]) if mine else ""
+        words = json.dumps([mine.queries, mine.missing, mine.protocol.to_dict()]) if mine else ""
         queries, missing, protocol = json.loads("".join(self._gathered(words).values()))
-        book = mine or Book(task, queries, protocol)
+        book = mine or Book(task, queries, Protocol.from_dict(protocol))
         book.missing = missing
         book.counts = dict(zip(book.counts, self._summed([*book.counts.values()], SHARED), strict=True))
         return book

@@ -79,7 +79,7 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
         if _in_schema(none, (*question.by, *units), question.candidates):
             counted = _whole(frame, empty, units, question)
         counted = counted or _by_rows(frame, units, question, part.start, where)
-    origin = Origin(empty.protocol, empty.ties, weighted=empty.weight is not None)
+    origin = Origin(empty.protocol, empty.ties, weighted=empty.weights is not None)
     return Tallies(question, *counted, () if protocol is None else (origin,))
 
 
@@ -142,7 +142,7 @@ def _whole(frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Qu
     import polars as pl
 
     keys = list(dict.fromkeys([*question.by, *units]))
-    weighted = empty.weight is not None
+    weighted = empty.weights is not None
     weight = [pl.col("weight").cast(pl.Float64, strict=False)] if weighted else []
     schema = frame.collect_schema()
     # a cast costs a fifth of reading, even if it has nothing to do
@@ -282,12 +282,15 @@ def _by_rows(
             nothing = "weight" in rows.columns and not numbers(rows, "weight").any()
             rows = rows.drop("weight") if nothing else rows
             ranks = Ranks.from_frame(rows, candidates=question.candidates, where=where)
-            ranks.weight = np.zeros(len(ranks)) if nothing else ranks.weight
             if units:
                 ranks.units(question.average)
         table = ranks.to_polars().lazy()
+        if not ranks.has_candidates:
+            table = table.with_columns(candidates=pl.lit(0, pl.Int64))
+        if nothing:
+            table = table.with_columns(weight=pl.lit(0.0))
         table = table.select(*_columns(table, keys), "^(better|equal|candidates|weight)$")
-        frames = _grouped(table, keys, ranks.weight is not None)
+        frames = _grouped(table, keys, nothing or ranks.weights is not None)
         assert frames is not None  # Ranks checked them
         counted = [merged([*counted, Tallies(question, *frames)])]
     assert counted[0].ranks is not None

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from evenrank._internal import columns
 from evenrank.errors import InputError
-from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, evaluate, shared
+from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import key_array
+from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import average_name, one_rule
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Question:
 class Origin(NamedTuple):
     """What a file says of its ranks: how they were made, how ties rank, whether there are weights."""
 
-    protocol: Mapping[str, str]
+    protocol: Protocol
     ties: Ties
     weighted: bool
 
@@ -72,9 +73,9 @@ class Tallies:
     left_out: Mapping[str, str] = field(default_factory=dict)  # damaged files, and why
 
     @property
-    def protocol(self) -> dict[str, str]:
+    def protocol(self) -> Protocol:
         """What the protocols of all files share."""
-        return shared([origin.protocol for origin in self.origins]) if self.origins else {}
+        return shared(origin.protocol for origin in self.origins)
 
     @cached_property
     def count(self) -> int:
@@ -105,7 +106,7 @@ class Tallies:
         """Labels of the groups, sorted."""
         return self._numbered[1] if self.question.by else ((),)
 
-    def evaluate(self, *metrics: str | Expression, ties: Ties | None = None) -> Evaluation:
+    def evaluate(self, *metrics: Metrics, ties: Ties | None = None) -> Evaluation[Any]:
         """Evaluate metrics, as `Ranks` and its groups do."""
         labels, tallies = zip(*self, strict=True)
         made = evaluate(
@@ -114,7 +115,7 @@ class Tallies:
             ties=one_rule((origin.ties for origin in self.origins), ties),
             labels=labels,
             label_names=self.question.by,
-            protocol={**self.protocol, "average": self.question.average},
+            protocol=replace(self.protocol, average=self.question.average),
         )
         return replace(made, notes=(*made.notes, *self.notes))
 
@@ -129,7 +130,10 @@ class Tallies:
     @property
     def _differences(self) -> list[str]:
         """Say in what the files differ, which are counted as one all the same."""
-        every = [{**one.protocol, "weights": "given" if one.weighted else ""} for one in self.origins]
+        every = [
+            {**one.protocol.to_dict(), "weights": "given" if one.weighted else ""}
+            for one in self.origins
+        ]
         found = []
         for name in dict.fromkeys(name for one in every for name in one):
             values = sorted({one.get(name) or "(none)" for one in every})
@@ -270,11 +274,11 @@ def weighed(frame: pl.DataFrame) -> pl.DataFrame:
 
 def side_by_side(
     named: Sequence[tuple[str, Tallies]],
-    metrics: Sequence[str | Expression] = (),
+    metrics: Sequence[Metrics] = (),
     *,
     ties: Ties | None = None,
     what: str = "ranks",
-) -> Evaluation:
+) -> Evaluation[Any]:
     """Evaluate several, a row for each (and each group); the protocol is what all agree on."""
     every = [one for _, one in named]
     rows = [((name, *label), tally) for name, one in named for label, tally in one]
@@ -284,10 +288,7 @@ def side_by_side(
         ties=one_rule((origin.ties for one in every for origin in one.origins), ties),
         labels=[label for label, _ in rows],
         label_names=(what, *every[0].question.by),
-        protocol={
-            **shared([one.protocol for one in every]),
-            "average": every[0].question.average,
-        },
+        protocol=replace(shared(one.protocol for one in every), average=every[0].question.average),
     )
     notes = (f"{name}: {note}" for name, one in named for note in one.notes)
     return replace(made, notes=(*made.notes, *notes))

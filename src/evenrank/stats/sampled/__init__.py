@@ -28,7 +28,7 @@ look the same. A `T` that is chosen to be near `X` for some supposed distributio
 - `_result`       and how it is shown
 """
 
-from evenrank.stats.sampled._estimate import estimate
-from evenrank.stats.sampled._result import Estimate, Estimated, Estimator, Vary
+from evenrank.stats.sampled._estimate import estimate_full
+from evenrank.stats.sampled._result import Estimated, Estimator, FullEstimate, Vary
 
-__all__ = ["Estimate", "Estimated", "Estimator", "Vary", "estimate"]
+__all__ = ["FullEstimate", "Estimated", "Estimator", "Vary", "estimate_full"]

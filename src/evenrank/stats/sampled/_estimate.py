@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from math import nan
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,15 +15,16 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Ints
 from evenrank.errors import EvenrankError, InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
-from evenrank.metrics.chance import Null
+from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.tally import Histogram
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import SAMPLED, Evaluation, evaluate
+from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
 from evenrank.stats._intervals import check_level
 from evenrank.stats._sample import By, Sample, smooth, unit_name
 from evenrank.stats.sampled._means import Means, means
-from evenrank.stats.sampled._result import Estimate, Estimated, Estimator, Vary
+from evenrank.stats.sampled._result import Estimated, Estimator, FullEstimate, Vary
 from evenrank.stats.sampled._targets import ROW, Targets, pooled
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)")
@@ -38,7 +39,7 @@ class _Way(NamedTuple):
     level: float
 
 
-def estimate(
+def estimate_full(
     ranks: Ranks | Groups | Sequence[Ranks | Groups],
     *metrics: str | Expression,
     full: ArrayLike | None = None,
@@ -49,7 +50,7 @@ def estimate(
     by: By = None,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
-) -> Estimate:
+) -> FullEstimate:
     """Estimate the metrics of a full ranking from ranks among sampled candidates, and say how surely.
 
     `ranks` are those of a task with sampled candidates (`graph.task(candidates=100)`), which know how
@@ -72,7 +73,7 @@ def estimate(
     >>> rng = np.random.default_rng(0)
     >>> rank = np.minimum(np.floor(1 / (1 - rng.random(2000)) ** 1.5), 5000).astype(int)
     >>> better = rng.hypergeometric(rank - 1, 5000 - rank, 200)
-    >>> estimate(Ranks(better, 0, 201), "mrr", "mr", full=5000)
+    >>> estimate_full(Ranks(better, 0, 201), "mrr", "mr", full=5000)
     metric  sampled  estimate     low    high      kind
     ------  -------  --------  ------  ------  --------
     ...
@@ -83,7 +84,7 @@ def estimate(
     names, whole = _names(several), [one.ranks if isinstance(one, Groups) else one for one in several]
     together = pooled(whole, full)
     ties, unit = tie_rule([together], ties), unit_name([together], by)
-    protocol = {**together.protocol, "average": average_name(average)}
+    protocol = replace(together.protocol, average=average_name(average))
     evaluation = _sampled(several, metrics, ties, average, protocol)
     group = np.tile(whole[0].units(names), len(whole)) if names else np.zeros(len(together), np.int64)
     split = (
@@ -94,9 +95,9 @@ def estimate(
     way = _Way(estimator, gamma, vary, level)
     made = [
         _row(targets, evaluation.expressions, values, unit, way, alone=not names)
-        for targets, values in zip(data, evaluation.values.tolist(), strict=True)
+        for targets, values in zip(data, evaluation.values_by_group.tolist(), strict=True)
     ]
-    return Estimate(
+    return FullEstimate(
         evaluation,
         tuple(cells for cells, _ in made),
         estimator,
@@ -124,8 +125,8 @@ def _sampled(
     metrics: Sequence[str | Expression],
     ties: Ties,
     average: str | Sequence[str],
-    protocol: dict[str, str],
-) -> Evaluation:
+    protocol: Protocol,
+) -> Evaluation[Any]:
     """Evaluate the ranks as they are, each sample by itself, and give the mean of these values.
 
     What is undefined among so few candidates may well be defined among all: here it is no error.
@@ -147,7 +148,7 @@ def _sampled(
     notes = dict.fromkeys(note for made in each for note in made.notes if note != SAMPLED)
     return replace(
         each[0],
-        values=np.mean([made.values for made in each], axis=0),
+        values_by_group=np.mean([made.values_by_group for made in each], axis=0),
         label_names=names,
         tie_rates=tuple(np.mean([made.tie_rates for made in each], axis=0).tolist()),
         optimistic=None,
@@ -203,7 +204,7 @@ def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) ->
     if isinstance(expression, Adjusted):
         once = len(data.full) // data.samples  # chance ranks a target once, however often it is sampled
         sizes = Histogram.of(candidates=data.full[:once], weight=data.weight[:once])
-        adjust = expression.map(Null(expression.metric, sizes))
+        adjust = expression.map(NullDistribution(expression.metric, sizes))
     value, *ends = (adjust(float(mean.terms.value(m))) for m in (mean.value, mean.low, mean.high))
     low, high = sorted(ends)
     slope = (high - low) / (mean.high - mean.low) if mean.high > mean.low else 0.0

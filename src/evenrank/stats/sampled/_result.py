@@ -10,6 +10,7 @@ from evenrank._internal.table import Shown, Table
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.evaluation import Evaluation, arrow, cell, labelled
+from evenrank.ranks.protocol import Protocol
 from evenrank.stats._intervals import percent, plural
 
 Estimator = Literal["em", "bv", "cls"]
@@ -39,13 +40,13 @@ class Estimated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate(Shown):
+class FullEstimate(Shown):
     """Metrics of a full ranking, estimated from ranks among sampled candidates; prints as a table.
 
     Index it with a metric: `result["mrr"]` is an `Estimated`, or a list with one per group.
     """
 
-    evaluation: Evaluation
+    evaluation: Evaluation[Any]
     cells: tuple[tuple[Estimated, ...], ...]
     estimator: Estimator
     vary: Vary
@@ -70,10 +71,10 @@ class Estimate(Shown):
                 yield label, expression, found
 
     @property
-    def protocol(self) -> dict[str, str]:
-        """How the ranks and the estimates were made."""
+    def protocol(self) -> Protocol:
+        """How the ranks and the estimates were computed."""
         own = {"estimate": self.estimator, "level": percent(self.level), "varied": self.vary}
-        return {**self.evaluation.protocol, **own}
+        return self.evaluation.protocol.updated(own)
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one dictionary per group and metric."""
@@ -86,7 +87,7 @@ class Estimate(Shown):
     def content(self) -> dict[str, Any]:
         """Give everything there is to say, protocol and notes included."""
         return {
-            "protocol": self.protocol,
+            "protocol": self.protocol.to_dict(),
             "level": self.level,
             "drawn": list(self.drawn),
             "full": list(self.full),

@@ -13,8 +13,9 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.ties import Ties
+from evenrank.ranks.protocol import All, Sampled
 from evenrank.ranks.ranks import Ranks
-from evenrank.ranks.task import BESIDE, DRAW, FULL, SEED
+from evenrank.ranks.task import DRAW, FULL
 from evenrank.stats._sample import Sample
 from evenrank.stats.sampled._corrections import Fit, plain
 from evenrank.stats.sampled._design import designs, nodes
@@ -37,7 +38,7 @@ def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
         draw = columns.encode([own])[0] + i * rows
         keys = {**ranks.keys, FULL: sizes, DRAW: draw, ROW: np.arange(rows)}
         counts = ranks.better, ranks.equal, ranks.candidates
-        parts.append(Ranks(*counts, weight=ranks.weight, keys=keys, protocol=ranks.protocol))
+        parts.append(Ranks(*counts, weights=ranks.weights, keys=keys, protocol=ranks.protocol))
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -46,8 +47,8 @@ def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
 
 def _check_seeds(several: Sequence[Ranks]) -> None:
     """Refuse to take candidates that were drawn once, or some of them, for two samples."""
-    words = [ranks.protocol.get("candidates", "").rpartition(SEED) for ranks in several]
-    seeds = [seed for _, mark, seed in words if mark]
+    kinds = [ranks.protocol.candidates for ranks in several]
+    seeds = [str(kind.seed) for kind in kinds if isinstance(kind, Sampled)]
     if len(set(seeds)) < len(seeds):
         raise InputError(
             "samples to be pooled need seeds of their own",
@@ -66,30 +67,31 @@ def _check_alike(first: Ranks, other: Ranks) -> None:
             "samples to be pooled must rank the same targets in one order",
             got=f"{len(first):,} and {len(other):,} targets",
         )
-    for name, value in first.protocol.items():
-        if name != "candidates" and other.protocol.get(name) != value:
+    theirs = other.protocol.to_dict()
+    for name, value in first.protocol.to_dict().items():
+        if name != "candidates" and theirs.get(name) != value:
             raise InputError(
-                f"samples to be pooled differ in {name}", got=f"{value} and {other.protocol.get(name)}"
+                f"samples to be pooled differ in {name}", got=f"{value} and {theirs.get(name)}"
             )
 
 
 def _identity(ranks: Ranks) -> dict[str, NDArray[Any]]:
     """Give the columns that tell targets apart, and what they weigh."""
-    return ranks.keys if ranks.weight is None else {**ranks.keys, "weight": ranks.weight}
+    return dict(ranks.keys) if ranks.weights is None else {**ranks.keys, "weight": ranks.weights}
 
 
 def _full(ranks: Ranks, full: ArrayLike | None) -> Ints:
-    words = ranks.protocol.get("candidates", "")
-    if words.endswith(BESIDE):
+    kind = ranks.protocol.candidates
+    if isinstance(kind, Sampled) and kind.with_targets:
         raise InputError(
             "no plain sample of the candidates, as the targets of a query compete with each other",
-            got=f"candidates: {words}",
+            got=f"candidates: {kind}",
             do="rank with a filter that leaves the others out, such as all",
         )
-    if full is None and words == "all":
+    if full is None and isinstance(kind, All):
         raise InputError(
             "these ranks are not sampled: there is nothing to estimate",
-            do="evaluate them (evenrank metrics)",
+            do="evaluate them (evenrank evaluate)",
         )
     if full is None and FULL not in ranks.keys:
         raise InputError(

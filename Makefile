@@ -27,6 +27,7 @@ lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/support/docstrings.py
 
 bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py

@@ -127,7 +127,7 @@ def test_lenient_lists_leave_out_what_is_unknown_and_count_the_best_place():
             r"^list 1: an answer stands twice in one list; got 2; mend .*lenient=True",
         ),
         ([[10], [2]], None, "^list 0: an answer that is no candidate; got 10; allowed: 0 to 9; mend"),
-        ([[1], [2]], [[1], [np.nan]], "^list 1: a score is not a number; got NaN for 2; mend the list"),
+        ([[1], [2]], [[1], [np.nan]], r"^scores contain NaN \(list 1, candidate 2\); check the list"),
         ([[-2], [2]], None, "^answers must be at least -1; got -2 in row 0$"),
         ([[1.5], [2]], None, "^answers must be whole; got 1.5 in row 0$"),
         ([["a"], [2]], None, "^answers must be lists of numbers, or a matrix with a row per target$"),
@@ -365,7 +365,7 @@ def test_names_with_spaces(people):
         ),
         (
             "Bo\tknows well\tAda Lovelace\nHeads: Bo\tnan\nTails: \n",
-            "preds.txt:2: a score is not a number; got NaN for 'Bo'; mend the list; a NaN has no rank",
+            r"scores contain NaN \(preds.txt:2, candidate 'Bo'\); check the list",
         ),
         (
             "Bo\tknows well\tAda Lovelace\nHeads: \nHeads: \n",
@@ -521,7 +521,7 @@ def test_json_lines_for_single_targets_and_relations(people):
         ),
         (
             '{"head": "Bo", "relation": "knows well", "answers": ["Bo"], "scores": [NaN]}',
-            "preds.txt:1: a score is not a number; got NaN for 'Bo'",
+            r"scores contain NaN \(preds.txt:1, candidate 'Bo'\)",
         ),
         ('{"head": "Bo", "relation": "knows well", "answers": ["Mars"]}', "does not know; got 'Mars'"),
         pytest.param("[" * 100_000, "preds.txt:1: not JSON; got maximum recursion depth", id="deep"),

@@ -18,7 +18,7 @@ import pytest
 import evenrank as er
 from evenrank.ranking.cluster import _rank
 from evenrank.ranking.cluster._parcel import Parcel
-from evenrank.ranking.resume import Run
+from evenrank.ranking.resume import Checkpoint
 
 distributed = pytest.importorskip("distributed")
 ENGINE = import_module("evenrank.ranking._rank")
@@ -84,16 +84,16 @@ def refuses(*parts, kind=er.errors.InputError):
 @pytest.mark.parametrize(("name", "mapped"), [("complex", False), ("tucker", True), ("rotate", True)])
 def test_the_bits_of_one_process(client, kinships, name, mapped, tmp_path):
     model = er.models.load(MODELS / f"kinships-{name}.safetensors", mapped=mapped)
-    ranks = er.cluster.rank(model, kinships, client, into=tmp_path / "run", progress=False)
+    ranks = er.cluster.rank(model, kinships, client, checkpoint=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole(model, kinships, tmp_path)
     assert ranks.work.scores == kinships.scores
-    again = er.cluster.rank(model, kinships, client, into=tmp_path / "run", progress=False)
+    again = er.cluster.rank(model, kinships, client, checkpoint=tmp_path / "run", progress=False)
     assert again.work.scores == 0
 
 
 def test_one_process_goes_on_where_a_cluster_was_and_back(client, kinships, tmp_path):
     model = er.models.load(MODELS / "kinships-complex.safetensors")
-    keep = Run.keep
+    keep = Checkpoint.keep
 
     def kept(run, i, ranks, until):
         if len(run.blocks) - len(run.missing) == until:
@@ -103,18 +103,18 @@ def test_one_process_goes_on_where_a_cluster_was_and_back(client, kinships, tmp_
     for rank, until in ((er.cluster.rank, 20), (er.rank, 40)):
         arguments = (client,) if rank is er.cluster.rank else ()
         with (
-            mock.patch.object(Run, "keep", lambda *given, until=until: kept(*given, until)),
+            mock.patch.object(Checkpoint, "keep", lambda *given, until=until: kept(*given, until)),
             pytest.raises(KeyboardInterrupt),
         ):
-            rank(model, kinships, *arguments, into=tmp_path / "run", progress=False)
+            rank(model, kinships, *arguments, checkpoint=tmp_path / "run", progress=False)
         assert len(list((tmp_path / "run" / "parts").iterdir())) == until
-    er.cluster.rank(model, kinships, client, into=tmp_path / "run", progress=False)
+    er.cluster.rank(model, kinships, client, checkpoint=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole(model, kinships, tmp_path)
 
 
 def test_workers_killed_at_random(kinships, tmp_path):
     """Some alone, some all at once, with the model that only they have; at work, or being started."""
-    chance, keep, killed = random.Random(3), Run.keep, []
+    chance, keep, killed = random.Random(3), Checkpoint.keep, []
 
     def started():
         command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
@@ -135,8 +135,8 @@ def test_workers_killed_at_random(kinships, tmp_path):
     with workers(0) as cluster, distributed.Client(cluster) as client:
         processes = [started() for _ in range(4)]
         try:
-            with mock.patch.object(Run, "keep", keep_and_kill):
-                er.cluster.rank(slow(0.02), kinships, client, into=tmp_path / "run", progress=False)
+            with mock.patch.object(Checkpoint, "keep", keep_and_kill):
+                er.cluster.rank(slow(0.02), kinships, client, checkpoint=tmp_path / "run", progress=False)
         finally:
             for process in processes:
                 end(process)
@@ -164,7 +164,7 @@ CLIENT = dedent("""
     import_module("evenrank.ranking._rank")._whole = lambda *_: 24
     with distributed.Client(sys.argv[1]) as client:
         task = er.load("kinships").task("test")
-        er.cluster.rank(by_hash, task, client, into=sys.argv[2], progress=False)
+        er.cluster.rank(by_hash, task, client, checkpoint=sys.argv[2], progress=False)
 """)
 
 
@@ -203,8 +203,8 @@ def test_a_score_that_is_no_number_is_named_from_afar(client, kinships, tmp_path
 
         return np.full((len(queries), candidates.stop - candidates.start), np.nan)
 
-    with refuses("a score is not a number", "NaN for query"):
-        er.cluster.rank(lost, kinships, client, into=tmp_path, progress=False)
+    with refuses(r"scores contain NaN \(query"):
+        er.cluster.rank(lost, kinships, client, checkpoint=tmp_path, progress=False)
 
 
 def test_a_block_that_kills_its_workers_is_given_up(client, kinships, tmp_path):
@@ -225,14 +225,14 @@ def test_a_block_that_kills_its_workers_is_given_up(client, kinships, tmp_path):
         here,
         refuses("workers are lost over one block", "memory", kind=er.errors.EvenrankError),
     ):
-        er.cluster.rank(deadly, kinships, client, into=tmp_path, progress=False)
+        er.cluster.rank(deadly, kinships, client, checkpoint=tmp_path, progress=False)
     client.wait_for_workers(1, timeout=PATIENCE)
 
 
 def test_no_cluster(kinships, tmp_path):
     model = er.models.load(MODELS / "kinships-complex.safetensors")
     with refuses("a Dask client is needed; got str"):
-        er.cluster.rank(model, kinships, "local", into=tmp_path)
+        er.cluster.rank(model, kinships, "local", checkpoint=tmp_path)
 
 
 # Parcels ------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_files_that_workers_do_not_see(tmp_path):
     ],
 )
 def test_a_cluster_that_ends_too_early(kinships, end, message, tmp_path):
-    keep = Run.keep
+    keep = Checkpoint.keep
 
     def keep_and_end(run, i, ranks):
         keep(run, i, ranks)
@@ -297,11 +297,11 @@ def test_a_cluster_that_ends_too_early(kinships, end, message, tmp_path):
     with (
         workers(1) as cluster,
         distributed.Client(cluster) as client,
-        mock.patch.object(Run, "keep", keep_and_end),
+        mock.patch.object(Checkpoint, "keep", keep_and_end),
         mock.patch.object(_rank, "PATIENCE", 1),
         refuses(message, kind=er.errors.EvenrankError),
     ):
-        er.cluster.rank(slow(0.01), kinships, client, into=tmp_path / "run", progress=False)
+        er.cluster.rank(slow(0.01), kinships, client, checkpoint=tmp_path / "run", progress=False)
     assert finished(tmp_path / "run")
-    er.rank(slow(0), kinships, into=tmp_path / "run", progress=False)
+    er.rank(slow(0), kinships, checkpoint=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole(slow(0), kinships, tmp_path)

@@ -15,12 +15,17 @@ Ints = NDArray[np.int64]
 Function = Callable[[Floats], Floats]
 
 
+def is_tensor(values: Any) -> bool:
+    """Tell whether an object is a tensor of torch, without importing torch."""
+    return hasattr(values, "detach")
+
+
 def array(name: str, values: Any) -> Any:
     """Give an array of floats: NumPy as it is, torch tensors without a copy, the rest converted.
 
     Tensors on the CPU become NumPy arrays; those on other devices stay there.
     """
-    if hasattr(values, "detach"):  # a torch tensor, without importing torch
+    if is_tensor(values):
         return _tensor(dense(name, values))
     try:
         result = np.asarray(values)
@@ -60,9 +65,14 @@ def _tensor(values: Any) -> Any:
     return values if values.is_floating_point() else values.double()
 
 
+def nan_error(where: str, do: str = "check the model's parameters") -> InputError:
+    """Build the error for scores with a NaN, which has no rank; `where` names query and candidate."""
+    return InputError(f"scores contain NaN ({where})", do=do)
+
+
 def join(first: Any, second: Any) -> Any:
     """Put the columns of two arrays side by side."""
-    if hasattr(first, "detach"):
+    if is_tensor(first):
         import torch
 
         return torch.cat([first, second], dim=-1)
@@ -71,7 +81,7 @@ def join(first: Any, second: Any) -> Any:
 
 def wide(rows: Any) -> Any:
     """Give rows in float64."""
-    return rows.double() if hasattr(rows, "detach") else rows.astype(np.float64, copy=False)
+    return rows.double() if is_tensor(rows) else rows.astype(np.float64, copy=False)
 
 
 def to(device: Any, values: Any) -> Any:
@@ -80,7 +90,7 @@ def to(device: Any, values: Any) -> Any:
         return host(values)
     import torch
 
-    if not hasattr(values, "detach"):
+    if not is_tensor(values):
         # memory-mapped files are read-only, which torch warns about
         values = torch.from_numpy(values if values.flags.writeable else values.copy())
     return values.to(device)
@@ -88,16 +98,16 @@ def to(device: Any, values: Any) -> Any:
 
 def place(values: Any) -> str:
     """Say where an array is."""
-    return str(values.device) if hasattr(values, "detach") else "cpu"
+    return str(values.device) if is_tensor(values) else "cpu"
 
 
 def memory(values: Any) -> tuple[Any, ...]:
     """Say which memory an array is, and as what."""
-    if hasattr(values, "detach"):
+    if is_tensor(values):
         return values.data_ptr(), values.shape, values.stride(), values.dtype
     return values.ctypes.data, values.shape, values.strides, values.dtype
 
 
 def host(values: Any) -> Any:
     """Give a NumPy array, copied from the device it is on."""
-    return values.cpu().numpy() if hasattr(values, "detach") else values
+    return values.cpu().numpy() if is_tensor(values) else values

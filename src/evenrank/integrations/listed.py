@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.arrays import Floats, Ints, nan_error
 from evenrank.errors import InputError
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Lists, Part, Task, in_place
@@ -81,11 +81,8 @@ class Listed:
             scores = (lists.first[owner] - np.arange(len(values))).astype(float)
         elif np.isnan(scores).any():
             i = int(np.flatnonzero(np.isnan(scores))[0])
-            raise InputError(
-                f"{batch.where(int(owner[i]))}: a score is not a number",
-                got=f"NaN for {batch.name(int(values[i]))}",
-                do="mend the list; a NaN has no rank",
-            )
+            where = f"{batch.where(int(owner[i]))}, candidate {batch.name(int(values[i]))}"
+            raise nan_error(where, do="check the list")
         order = np.lexsort((-scores, values, owner))
         again = np.zeros(len(values), bool)
         again[order[1:]] = (np.diff(values[order]) == 0) & (np.diff(owner[order]) == 0)

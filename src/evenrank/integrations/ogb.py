@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenrank._internal.arrays import Ints, array, host
+from evenrank._internal.arrays import Ints, array, host, nan_error
 from evenrank.errors import InputError
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import MRR
@@ -78,11 +78,7 @@ def ranks(
 def _refuse_nan(name: str, values: NDArray[Any]) -> None:
     if np.isnan(values).any():
         place = ", ".join(map(str, np.argwhere(np.isnan(values))[0]))
-        raise InputError(
-            "a score is not a number",
-            got=f"NaN in {name}[{place}]",
-            do="mend the model; a NaN has no rank",
-        )
+        raise nan_error(f"{name}[{place}]")
 
 
 def _beside(positive: NDArray[Any], negative: NDArray[Any]) -> tuple[Ints, Ints]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Ints
+from evenrank._internal.arrays import Ints, nan_error
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Expression
@@ -149,11 +149,7 @@ def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tup
     undefined = scores.amax(1).isnan()  # a NaN is what torch gives as the largest
     better, equal, rest, nan = _host(torch.stack([*counts, undefined])).astype(np.int64)
     if nan.any():
-        raise InputError(
-            "a score is not a number",
-            got=f"NaN for query {np.flatnonzero(nan)[0]}",
-            do="mend the model; a NaN has no rank",
-        )
+        raise nan_error(f"query {np.flatnonzero(nan)[0]}")
     return better, equal, rest + 1
 
 

@@ -8,11 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Floats, Ints
-from evenrank.errors import InputError
+from evenrank._internal.arrays import Floats, Ints, nan_error
 from evenrank.ranking.engine.run import Runner, out_of_memory
 from evenrank.ranking.scorer import Factored
-from evenrank.ranks.task import Lists, Part
+from evenrank.ranks.task import HOLE, Lists, Part
 
 # queries whose vectors are worked out together: always the same ones, whatever the memory, in case a
 # model's arithmetic depends on the batch after all; a multiple of CHUNK
@@ -63,11 +62,8 @@ class Block:
 
 def refuse_nan(part: Part, query: int, candidate: int) -> NoReturn:
     """Name a score that has no rank."""
-    raise InputError(
-        "a score is not a number",
-        got=f"NaN for query {part.queries[query].tolist()} and candidate {part.begin + candidate}",
-        do="mend the model; a NaN has no rank",
-    )
+    ids = ", ".join("?" if entry == HOLE else str(entry) for entry in part.queries[query].tolist())
+    raise nan_error(f"query ({ids}), candidate {part.begin + candidate}")
 
 
 def in_blocks(

@@ -1,4 +1,4 @@
-"""From numbers to claims: `evenrank compare`, `report`."""
+"""Comparing models: `evenrank compare`, `report`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import typer
 
 from evenrank._internal.progress import Progress
 from evenrank.cli._shell import (
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     Average,
     CandidatesOption,
+    Format,
+    FormatOption,
     Level,
     Metrics,
     OwnTies,
@@ -23,7 +21,6 @@ from evenrank.cli._shell import (
     Seed,
     Unit,
     app,
-    chosen_form,
     file_names,
     once,
     refuse,
@@ -33,13 +30,14 @@ from evenrank.errors import InputError
 from evenrank.graphs import load
 from evenrank.graphs.strata import STRATA
 from evenrank.ranks.ranks import Ranks
-from evenrank.report import Report
-from evenrank.report.document import check_ending
+from evenrank.report.document import Report, check_ending
 from evenrank.stats import Correction, Test, across_datasets, compare
 
 On = Annotated[
     str | None,
-    typer.Option(help="Key columns that tell targets apart; or row, where row i is the same in each."),
+    typer.Option(
+        help="Key columns that identify a target; or row, if row i is the same target everywhere."
+    ),
 ]
 
 
@@ -52,42 +50,42 @@ def compare_command(
     ],
     metric: Metrics = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare all with this model (a file's name without ending).")
+        str | None, typer.Option(help="Compare all models with this one (a file name without suffix).")
     ] = None,
     across_data: Annotated[
         bool,
         typer.Option(
-            "--across", help="Compare across data sets: index, z, average ranks, critical difference."
+            "--across", help="Compare across data sets: index, z, mean ranks, critical difference."
         ),
     ] = False,
-    test: Annotated[Test, typer.Option(help="The paired test.")] = "permutation",
-    correction: Annotated[Correction, typer.Option(help="How p is corrected for many tests.")] = "holm",
+    test: Annotated[Test, typer.Option(help="Paired test.")] = "permutation",
+    correction: Annotated[Correction, typer.Option(help="Correction for multiple tests.")] = "holm",
     level: Level = 0.95,
     unit: Unit = None,
     on: On = None,
     mixed: Annotated[
-        bool, typer.Option("--mixed", help="Compare models that were ranked in different ways.")
+        bool, typer.Option("--mixed", help="Allow models that were ranked under different protocols.")
     ] = False,
     samples: Samples = 10_000,
     seed: Seed = 0,
     ties: OwnTies = None,
     average: Average = "micro",
     candidates: CandidatesOption = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Compare models on the same targets: differences, intervals around them, paired tests."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Compare models on the same targets: differences, confidence intervals, paired tests."""
     once(ranks, "model")
     wanted = metric or ["mrr"]
     if across_data:
         others = "baseline test correction unit on mixed samples seed"
-        refuse(context, others, "--across tests the order of models on each data set, not their targets")
+        refuse(
+            context, others, "--across compares the order of models on each data set, not their targets"
+        )
         if len(wanted) > 1:
             got = ", ".join(wanted)
-            raise InputError("--across orders models by one metric", got=got, do="ask once for each")
+            raise InputError(
+                "--across orders models by one metric", got=got, do="run it once per metric"
+            )
     models = [Ranks.load(path, candidates=candidates) for path in ranks]
     if across_data:
         made = across_datasets(
@@ -114,9 +112,9 @@ def compare_command(
 
 
 def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[str, Ranks]]:
-    """Sort files by data set and model, as their protocols name these; else by folder and file name.
+    """Sort ranks by data set and model, named by their protocols, otherwise by folder and file.
 
-    Where two models on one data set have the same name, as variants of one have, files name them all.
+    If two models of a data set have the same name, all models are named by their files.
     """
     both = list(zip(paths, loaded, strict=True))
     data = [ranks.protocol.data or path.resolve().parent.name for path, ranks in both]
@@ -127,9 +125,9 @@ def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[s
     for name, model, ranks in zip(data, models, loaded, strict=True):
         if model in found[name]:
             raise InputError(
-                "one model twice on a data set",
+                "the same model twice on one data set",
                 got=f"{model} on {name}",
-                do="give one file of each; seeds are for evenrank evaluate --runs",
+                do="name one file for each; evenrank evaluate --runs summarizes several seeds",
             )
         found[name][model] = ranks
     return found
@@ -138,41 +136,42 @@ def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[s
 @app.command("report")
 def report_command(
     ranks: Annotated[
-        list[Path], typer.Argument(help="Files of ranks (.parquet, .csv, .tsv), or reports (.html).")
+        list[Path],
+        typer.Argument(help="Files of ranks (.parquet, .csv, .tsv), or earlier reports (.html)."),
     ],
     out: Annotated[
         list[Path] | None,
         typer.Option(
             "--out",
             "-o",
-            help="Write this: .html, the page (report.html), or .tex, .md, .csv, .json, its tables; "
-            "repeatable.",
+            help="File to write: the page (.html), or its tables (.tex, .md, .csv, .json); repeatable. "
+            "By default report.html.",
         ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Also write every chart into this folder, as SVG, PNG and PDF.")
+        Path | None, typer.Option(help="Also save every chart in this folder, as SVG, PNG and PDF.")
     ] = None,
     metric: Metrics = None,
     ties: OwnTies = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(help=f"A graph that was ranked, to split by {', '.join(STRATA)}; repeatable."),
+        typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}; repeatable."),
     ] = None,
     level: Level = 0.95,
     on: On = None,
     candidates: CandidatesOption = None,
     keep: Annotated[
-        bool, typer.Option("--ranks/--no-ranks", help="Keep the ranks in the page, to be read back.")
+        bool,
+        typer.Option("--ranks/--no-ranks", help="Store the ranks in the page, so it can be reopened."),
     ] = True,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="Print the tables in this format, instead of writing a page."),
+    ] = None,
 ) -> None:
-    """Write one page on models and data sets: words, tables, tests, charts; all it needs is inside."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
-    paths = out or ([] if form != "text" else [Path("report.html")])
-    for path in paths:  # what cannot be written should show before the work, not after it
+    """Write a report on models and data sets: summary, tables, tests and charts in one HTML page."""
+    paths = out or ([] if form else [Path("report.html")])
+    for path in paths:  # before the work, not after it
         check_ending(path)
     graphs = [load(name) for name in data or ()]
     with Progress("reading ranks"):
@@ -185,13 +184,13 @@ def report_command(
             on=on,
             candidates=candidates,
         )
-    if form != "text":
-        typer.echo(getattr(report, form)())
+    if form is not None:
+        show(report, form)
     for path in paths:
-        with Progress(f"working out and writing {path}"):
+        with Progress(f"computing and writing {path}"):
             report.save(path, keep=keep)
-        typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form != "text")
+        typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form is not None)
     if figures is not None:
-        with Progress(f"drawing into {figures}"):
+        with Progress(f"drawing {figures}"):
             written = report.save_figures(figures)
-        typer.echo(f"{figures}: {len(written)} charts", err=form != "text")
+        typer.echo(f"{figures}: {len(written)} charts", err=form is not None)

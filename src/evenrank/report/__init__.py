@@ -61,7 +61,7 @@ def explore(path: str | os.PathLike[str], *metrics: str, **options: Any) -> Path
     *metrics : str
         Metrics to offer instead of the usual ones.
     **options
-        ``progress``, an iterator to wrap the work in.
+        ``progress``: False shows no progress bar.
 
     Returns
     -------

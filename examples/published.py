@@ -74,9 +74,9 @@ def continuous(row: Row, column: str) -> float:
 def recipe(column: str) -> tuple[str, Callable[[Row, str], float]] | None:
     """Say how a column was made that is not exact."""
     if column == "adjusted_inverse_harmonic_mean_rank":
-        return "ln C/(C-1) for chance, at the mean size C", continuous
+        return "expected MRR taken as ln C/(C-1), at the mean number of candidates C", continuous
     if column.startswith("z_") or "geometric" in column:
-        return "sizes one too small" + ", sign not turned" * (column == MIRRORED), too_small
+        return "candidates one too few" + ", sign not changed" * (column == MIRRORED), too_small
     return None
 
 
@@ -116,7 +116,7 @@ def verdicts(rows: list[Row], ours: list[er.Evaluation]) -> Table:
                 "" if made is None else written(made),
             ]
         )
-    header = ["published column", "is", "verdict", *DATA, "by that slip"]
+    header = ["published column", "is", "verdict", *DATA, "with this error"]
     return Table(header, lines, labels=3)
 
 

@@ -46,7 +46,7 @@ def evaluated(data, model):
 # What the paper did and said --------------------------------------------------------------------
 
 
-@shared.needed
+@shared.needs("paper/case_study_hyperparameters.json")
 @pytest.mark.parametrize("data", study.SMALL)
 @pytest.mark.parametrize("model", study.MODELS)
 def test_settings_are_the_papers(data, model):
@@ -66,7 +66,7 @@ def test_settings_are_the_papers(data, model):
     assert theirs == {**said, **ours}
 
 
-@shared.needed
+@shared.needs("paper/case_study_results.tsv")
 def test_published_numbers_are_the_papers():
     columns = {
         "mrr": "inverse_harmonic_mean_rank",

@@ -78,7 +78,7 @@ def test_old_pickles_score_as_the_version_that_wrote_them(old, version, name):
 
 
 @pytest.mark.parametrize("model", ["complex", "rotate", "transe", "tucker"])
-@shared.needed
+@shared.needs("paper/models", "paper/case_study_metrics_by_side.json.gz")
 def test_the_papers_models_give_the_papers_numbers(model):
     """`evenrank rank nations-*.pkl` of 2022: head, tail and both, by every rule for ties."""
     graph = er.load("nations")

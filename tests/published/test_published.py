@@ -606,7 +606,7 @@ def test_the_papers_results_come_with_the_package():
     assert results.notes[0].startswith("read as fractions: mrr, hits@1")
 
 
-@shared.needed
+@shared.needs("paper/case_study_results.tsv")
 def test_the_papers_results_are_the_papers():
     """Every base metric of the published table, digit by digit, and as many tasks as the atlas has."""
     names = {er.parse(name): name for name in BASE}
@@ -631,7 +631,7 @@ def test_sizes_one_too_small_would_make_a_published_value_impossible():
         er.adjust({"hits@1": hits}, sizes=sizes["candidates"] - 1, counts=sizes.counts)
 
 
-@shared.needed
+@shared.needs("paper/case_study_results.tsv")
 def test_the_docs_tables_are_what_the_example_prints():
     script = ROOT / "examples" / "published.py"
     command = [sys.executable, script, shared.path("paper/case_study_results.tsv")]

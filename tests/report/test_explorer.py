@@ -136,7 +136,7 @@ def test_paper_is_there_as_published(content):
         assert row["value"] == by[row["data"], row["model"], row["metric"]]
 
 
-@shared.needed
+@shared.needs("paper/case_study_results.tsv")
 def test_paper_agrees_with_its_own_table(content):
     columns = {
         "mrr": "inverse_harmonic_mean_rank",
@@ -163,7 +163,7 @@ def test_sweep_is_exact(content):
         assert shown == [float(null.mean()), float(null.std())]
 
 
-@shared.needed
+@shared.needs("paper/candidate_size_sweep.tsv")
 def test_sweep_goes_through_the_papers(content):
     names = {"arithmetic_mean_rank": "mr", "hits_at_1": "hits@1", "hits_at_10": "hits@10"}
     names["hits_at_100"] = "hits@100"

@@ -1,7 +1,8 @@
 """The shared folder of published numbers and benchmark graphs, where a checkout has one.
 
 It is named by the environment variable EVENRANK_SHARED, or lies beside the repository. Nothing of it
-is part of the repository, so a test that needs it skips, and says so, where it is absent.
+is part of the repository. Where it is absent, tests of data sets run on small graphs in the same layouts
+(see `substitute`), and a test that needs published numbers or the published files skips and names them.
 """
 
 from __future__ import annotations
@@ -17,22 +18,36 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import substitute
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
 FOLDER = Path(os.environ.get("EVENRANK_SHARED") or Path(__file__).resolve().parents[3] / "shared")
-needed = pytest.mark.skipif(
-    not FOLDER.is_dir(),
-    reason="the shared folder is absent (name it in EVENRANK_SHARED, or put it beside the repository)",
-)
+PRESENT = FOLDER.is_dir()
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Skip a test where files of the shared folder are missing, and say which."""
+    missing = [name for name in names if not (FOLDER / name).exists()]
+    return pytest.mark.skipif(bool(missing), reason=_missing(", ".join(missing)))
+
+
+def _missing(what: str) -> str:
+    if PRESENT:
+        return f"the shared folder has no {what} (is EVENRANK_SHARED set right?)"
+    return f"not part of the repository: {what} (of the folder that EVENRANK_SHARED names)"
 
 
 def path(name: str) -> Path:
-    """Give a file of the shared folder, or skip the test that asks for it."""
-    found = FOLDER / name
+    """Give a file of the shared folder, or of the substitute, or skip the test that asks for it."""
+    inside = name.removeprefix("datasets").removeprefix("/")
+    if not PRESENT and name.startswith("datasets"):
+        found = substitute.folder() / inside
+    else:
+        found = FOLDER / name
     if not found.exists():
-        pytest.skip(f"the shared folder has no {name} (is EVENRANK_SHARED set right?)")
+        pytest.skip(_missing(name))
     return found
 
 
@@ -117,3 +132,40 @@ def _triples(file: Path) -> pl.DataFrame:
         schema_overrides=[pl.String] * 3,
         quote_char=None,
     )
+
+
+def expected_mean_ranks(dataset: str) -> list[tuple[str, int, float]]:
+    """Give side, targets and MR / AMR of each model and tie rule: the mean rank by chance, as published.
+
+    Without the shared folder, those of one model, which were written down (`reference`).
+    """
+    if not PRESENT:
+        return [(side, count, mean) for side, (count, mean) in _written()[dataset]["mean_rank"].items()]
+    name = "paper/case_study_metrics_by_side.json.gz"
+    return [
+        (side, metrics["count"], metrics["arithmetic_mean_rank"] / metrics[AMR])
+        for model in ("complex", "rotate", "transe", "tucker")
+        for side, rules in content(name)[f"{dataset}/{model}"]["metrics"].items()
+        for metrics in rules.values()
+    ]
+
+
+def expected_hits(dataset: str) -> list[tuple[int, float]]:
+    """Give k and (hits - index) / (1 - index) of each model: the hits@k by chance, as published."""
+    if not PRESENT:
+        return [(int(k), value) for k, value in _written()[dataset]["hits"].items()]
+    rows = table("paper/case_study_results.tsv").filter(pl.col("dataset") == dataset)
+    return [
+        (k, (row[f"hits_at_{k}"] - row[f"adjusted_hits_at_{k}"]) / (1 - row[f"adjusted_hits_at_{k}"]))
+        for row in rows.rows(named=True)
+        for k in (1, 3, 5, 10)
+    ]
+
+
+AMR = "adjusted_arithmetic_mean_rank"
+
+
+@cache
+def _written() -> dict[str, Any]:
+    file = Path(__file__).parents[1] / "reference" / "paper_expectations.json"
+    return dict(json.loads(file.read_text()))

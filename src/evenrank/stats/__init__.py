@@ -1,28 +1,40 @@
-"""From ranks to what may be said of them: intervals, paired comparisons, seeds, several data sets.
+"""Statistics of ranks: confidence intervals, paired tests, several runs, several data sets.
 
-A test set is a sample. Had other triples been held out, every metric would have come out a little
-different; `intervals` says how much. Two models were mostly tested on the same triples, and what is hard
-for one is hard for the other; `compare` takes the difference triple by triple, which is far sharper than
-two intervals side by side. Neither says anything about training: that varies with the seed (`seeds`).
-And a model that is better on one data set need not be so on the next (`across`).
+A test set is a sample: other test triples would have given other values. `intervals` quantifies this
+uncertainty. Two models are usually tested on the same triples, and triples that are hard for one are
+often hard for the other; `compare` tests the differences triple by triple, which has far more power than
+two separate intervals. Neither measures the variation between training runs (`summarize_runs`), nor
+whether a model that is better on one data set is better on others (`across_datasets`).
 
-- `_sample`        targets that move together, and how each pulls on a metric
+- `_sample`        resampling units, and the influence of each on a metric
 - `_bounds`        the delta method, order statistics and the bootstrap
-- `_intervals`     metrics with intervals
-- `_join`          the same targets, ranked in the same way, or a reason why not
-- `_significance`  sign flips, t, Wilcoxon; corrections for many tests
-- `_paired`        models in pairs
-- `_several`       seeds and folds; models across data sets
+- `_intervals`     metrics with confidence intervals
+- `_join`          naming models, and joining their targets
+- `_significance`  permutation test, t-test, Wilcoxon; corrections for multiple tests
+- `_paired`        comparisons of models in pairs
+- `_several`       several runs; models across data sets
+- `averages`       micro and macro averages side by side
+- `sampled`        full rankings estimated from sampled candidates
 """
 
-from evenrank.stats._intervals import Interval, Intervals, Method, intervals, plural
-from evenrank.stats._join import On, joined, target_keys
+from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
+from evenrank.stats._join import On, candidate_range, joined, target_keys
 from evenrank.stats._paired import Comparison, Pair, compare, signed
-from evenrank.stats._several import AcrossDatasets, RunSummary, Standing, across_datasets, summarize_runs
+from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms
+from evenrank.stats._several import (
+    AcrossDatasets,
+    AverageRank,
+    RunSummary,
+    across_datasets,
+    summarize_runs,
+)
 from evenrank.stats._significance import Correction, Test
+from evenrank.stats.averages import averages
 
 __all__ = [
+    "ROUNDING",
     "AcrossDatasets",
+    "AverageRank",
     "Comparison",
     "Correction",
     "Interval",
@@ -31,14 +43,19 @@ __all__ = [
     "On",
     "Pair",
     "RunSummary",
-    "Standing",
+    "Sample",
+    "StandardError",
+    "Terms",
     "Test",
     "across_datasets",
+    "averages",
+    "candidate_range",
+    "check_level",
     "compare",
     "intervals",
     "joined",
     "plural",
-    "summarize_runs",
     "signed",
+    "summarize_runs",
     "target_keys",
 ]

@@ -1,8 +1,8 @@
-"""Bounds around a metric: the delta method, order statistics, and the bootstrap on distinct units.
+"""Confidence intervals of a metric: delta method, order statistics, and bootstrap over distinct units.
 
-The bootstrap never copies ranks. What the metrics need of a unit is a handful of sums (its weight and
-its terms), many units are alike in them, and a bootstrap sample of n units is a multinomial vector of
-how often each distinct row is drawn; every metric of it is then one matrix product.
+The bootstrap never copies ranks. All that metrics need of a unit is a few sums (its weight and its
+terms); many units have the same sums, and a bootstrap sample of n units is a multinomial vector of how
+often each distinct row is drawn. Every metric of the sample is then one matrix product.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import bare
 from evenrank.stats._sample import Sample
 
-OFTEN = 16  # a binomial draw costs about as much as drawing this many units one by one
-BLOCK = 200_000  # counts held at once
-NO_SPREAD = "the same for every {unit}: its spread cannot be told from these"
-NO_SPREAD_WITHIN = "the same for every {unit} of a group: its spread cannot be told from these"
+OFTEN = 16  # a binomial draw costs about as much as drawing this many units one at a time
+BLOCK = 200_000  # counts in memory at once
+NO_SPREAD = "the same for every {unit}, so that its variance cannot be estimated"
+NO_SPREAD_WITHIN = "the same for every {unit} of a group, so that its variance cannot be estimated"
 
 
 class Bounds(NamedTuple):
-    """An interval and the standard error behind it; where there is none, `why`."""
+    """A confidence interval and its standard error; `why` says why there is none."""
 
     low: float = nan
     high: float = nan
@@ -37,65 +37,65 @@ class Bounds(NamedTuple):
     why: str = ""
 
 
-def refusal(expression: Expression, sample: Sample, value: float) -> str | None:
-    """Say why there can be no interval by any method, or None; an undefined value has said so itself."""
+def no_interval(expression: Expression, sample: Sample, value: float) -> str | None:
+    """Say why no method has an interval, or None; undefined values have a note of their own."""
     metric = bare(expression)
     if isnan(value):
         return ""
     if isinstance(metric, Statistic) and metric.kind == "count":
         return "the number of targets, not an estimate"
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
-        return "computed from the candidate counts, not estimated"
+        return "computed from the numbers of candidates, not estimated"
     if isinstance(metric, Metric) and abs(metric.p) == inf:
-        return "an extreme of these targets, which tells nothing certain of the extreme of others"
+        return "an extreme value of this sample; there is no interval for that of the population"
     if sample.units < 2:
-        return "one {unit} alone has no spread"
+        return "a single {unit} has no variance"
     if isinstance(metric, Metric) and not sample.terms(metric).finite:
-        return "infinite for some targets, or their inverse is"
-    if isinstance(metric, Metric) and not sample.pull(sample.terms(metric).x).any():
+        return "infinite for some targets, or its inverse is"
+    if isinstance(metric, Metric) and not sample.influence(sample.terms(metric).x).any():
         return NO_SPREAD if sample.groups == 1 else NO_SPREAD_WITHIN
     return None
 
 
 def delta(sample: Sample, values: Mapping[Expression, float], level: float) -> Iterator[Bounds]:
-    """Give symmetric intervals from how each unit pulls on a metric; of quantiles, order statistics."""
+    """Compute intervals by the delta method: symmetric; for quantiles, from order statistics."""
     for expression, value in values.items():
         if isinstance(bare(expression), Statistic):
             yield _order_statistics(sample, expression, level)
             continue
-        error = sample.error(sample.pull_on(expression))
+        error = sample.error(sample.influence_on(expression))
         if not error.size > 0:
-            yield Bounds(why="without a slope at this value")
+            yield Bounds(why="not differentiable at this value")
             continue
-        reach, (least, most) = error.reach(level), possible(expression, sample)
-        yield Bounds(max(value - reach, least), min(value + reach, most), error.size)
+        margin, (least, most) = error.margin(level), limits(expression, sample)
+        yield Bounds(max(value - margin, least), min(value + margin, most), error.size)
 
 
-def possible(expression: Expression, sample: Sample) -> tuple[float, float]:
-    """Give the least and the most that a metric can be, drawn on the scale of its adjustment."""
+def limits(expression: Expression, sample: Sample) -> tuple[float, float]:
+    """Compute the smallest and the largest value a metric can have, on the scale of its adjustment."""
     low, high = sorted(_adjustment(expression, sample)(np.array(bare(expression).range)).tolist())
     return low, high
 
 
 def _order_statistics(sample: Sample, expression: Expression, level: float) -> Bounds:
-    """Bound a quantile by two ranks: how many lie below the true quantile is binomial.
+    """Compute the interval of a quantile from two order statistics.
 
-    P(fewer than l of n ranks lie at or below the quantile) and P(u or more lie below it) are each at
-    most (1 - level) / 2, whatever the law of the ranks is.
+    The number of ranks below the true quantile is binomial. P(fewer than l of n ranks lie at or below
+    the quantile) and P(u or more lie below it) are each at most (1 - level) / 2 for every distribution.
     """
     from scipy.stats import binom
 
     metric = bare(expression)
     assert isinstance(metric, Statistic)
     if metric.kind != "quantile":
-        return Bounds(why="without an analytic interval; the bootstrap gives one")
+        return Bounds(why="there is no analytic interval; use the bootstrap")
     if sample.units < len(sample.ranks) or not sample.tally.equal_weights:
-        why = "by order statistics only for independent targets of equal weight"
-        return Bounds(why=f"{why}; the bootstrap bounds others")
+        why = "order statistics need independent targets of equal weight"
+        return Bounds(why=f"{why}; use the bootstrap")
     rank, tail = np.sort(sample.rank()), (1.0 - level) / 2
     low, high = (int(binom.ppf(p, len(rank), metric.at or 0.0)) for p in (tail, 1.0 - tail))
     if low < 1 or high >= len(rank):
-        return Bounds(why="too near an end, or of too few targets, to be bounded by order statistics")
+        return Bounds(why="too extreme a quantile, or too few targets, for order statistics")
     adjust = _adjustment(expression, sample)
     ends = adjust(np.array([rank[low - 1], rank[high]]) ** float(metric.q))
     return Bounds(*sorted(ends.tolist()))
@@ -104,9 +104,9 @@ def _order_statistics(sample: Sample, expression: Expression, level: float) -> B
 def bootstrap(
     sample: Sample, expressions: Sequence[Expression], level: float, samples: int, seed: int, bca: bool
 ) -> Iterator[Bounds]:
-    """Give intervals from bootstrap samples of units: BCa (Efron 1987), or plain percentiles.
+    """Compute intervals from bootstrap samples of units: BCa (Efron 1987), or percentiles.
 
-    Quantiles and spreads are not smooth enough for BCa's acceleration and always get percentiles.
+    Quantiles and measures of spread are not smooth enough for BCa and always get percentiles.
     """
     metrics = list(dict.fromkeys(m for m in map(bare, expressions) if isinstance(m, Metric)))
     means = Means(sample, metrics)
@@ -128,7 +128,7 @@ def bootstrap(
 
 
 def _adjustment(expression: Expression, sample: Sample) -> Function:
-    """Give the map from raw values; its chance law is that of all targets, for every sample."""
+    """Get the map from raw to adjusted values; the null distribution is that of all targets."""
     if not isinstance(expression, Adjusted):
         return lambda raw: raw
     adjust = expression.map(NullDistribution(expression.metric, sample.tally.sizes))
@@ -139,7 +139,6 @@ class Means:
     """The weighted mean of each metric's terms, in bootstrap samples of units."""
 
     def __init__(self, sample: Sample, metrics: Sequence[Metric]) -> None:
-        """Sum up each unit, and count the distinct sums."""
         self.terms = [sample.terms(metric) for metric in metrics]
         sums = [sample.total(sample.weight), *(sample.total(sample.weight * t.x) for t in self.terms)]
         distinct = Histogram.of(**{str(i): column for i, column in enumerate(sums)})
@@ -149,16 +148,16 @@ class Means:
 
     @property
     def observed(self) -> Floats:
-        """The means of the units as they are."""
+        """The means of the sample itself."""
         return _ratio(self._total)
 
     @property
     def without_one(self) -> Floats:
-        """The means with one unit left out, for each distinct unit."""
+        """The jackknife: the means without one unit, for each distinct unit."""
         return _ratio(self._total - self._rows)
 
     def drawn(self, samples: int, seed: int) -> Floats:
-        """Give the means of bootstrap samples."""
+        """Compute the means of bootstrap samples."""
         blocks = (times @ self._rows for times in resampled(self.counts, samples, seed))
         return _ratio(np.concatenate(list(blocks)))
 
@@ -168,10 +167,10 @@ def _ratio(sums: Floats) -> Floats:
 
 
 def resampled(counts: Ints, samples: int, seed: int) -> Iterator[Floats]:
-    """Draw as many units as there are, again and again: how often each distinct one comes, in blocks.
+    """Draw bootstrap samples, in blocks: how often each distinct unit is drawn.
 
-    The counts are multinomial. Those of frequent units are drawn as such; all rare ones together are one
-    cell of it, filled by drawing single units, because a binomial draw costs as much as many of these.
+    The counts are multinomial. Those of frequent units are drawn as such; all rare units together are
+    one cell, filled by drawing single units, because a binomial draw costs as much as many of these.
 
     >>> [block.sum(axis=1).tolist() for block in resampled(np.array([1, 2, 50]), samples=2, seed=0)]
     [[53.0, 53.0]]
@@ -193,7 +192,7 @@ def resampled(counts: Ints, samples: int, seed: int) -> Iterator[Floats]:
 
 
 def _statistics(sample: Sample, statistic: Statistic, samples: int, seed: int) -> Floats:
-    """Describe the ranks of bootstrap samples, one by one."""
+    """Compute a statistic of the ranks in each bootstrap sample."""
     row, (rank, weight) = columns.encode([sample.rank(), sample.weight])
     equal = sample.tally.equal_weights
     weight = np.ones(len(rank)) if equal else weight
@@ -207,10 +206,10 @@ def _statistics(sample: Sample, statistic: Statistic, samples: int, seed: int) -
 
 
 def _row_counts(sample: Sample, row: Ints, samples: int, seed: int) -> Iterator[Floats]:
-    """Count how often each distinct row comes in bootstrap samples of units, in blocks."""
+    """Count how often each distinct row occurs in bootstrap samples of units, in blocks."""
     from scipy.sparse import csr_array
 
-    if sample.units == len(row):  # targets alone: those of one row are alike
+    if sample.units == len(row):  # units are targets; those with the same row are interchangeable
         yield from resampled(np.bincount(row), samples, seed)
         return
     within = csr_array((np.ones(len(row)), (sample.unit, row)))
@@ -220,7 +219,7 @@ def _row_counts(sample: Sample, row: Ints, samples: int, seed: int) -> Iterator[
 
 def _percentiles(drawn: Floats, level: float, at: Floats | None = None) -> Bounds:
     if not np.isfinite(drawn).all():
-        return Bounds(why="without a value in some bootstrap samples")
+        return Bounds(why="undefined in some bootstrap samples")
     error = float(drawn.std(ddof=1))
     if error == 0:
         return Bounds(why=NO_SPREAD)
@@ -229,10 +228,11 @@ def _percentiles(drawn: Floats, level: float, at: Floats | None = None) -> Bound
 
 
 def _bca(drawn: Floats, observed: float, apart: Floats, counts: Ints, level: float) -> Bounds:
-    """Correct the percentiles for bias and for a spread that changes with the value.
+    """Correct the percentiles for bias and for a standard error that changes with the value.
 
-    `z0` is where the value lies among the samples, `a` a sixth of the skewness of the jackknife values;
-    both move the two percentiles (Efron 1987, Better bootstrap confidence intervals, section 3).
+    `z0` is the normal quantile of the value among the samples, `a` a sixth of the skewness of the
+    jackknife values; both move the percentiles (Efron 1987, Better bootstrap confidence intervals,
+    section 3).
     """
     from scipy.special import ndtr, ndtri
 

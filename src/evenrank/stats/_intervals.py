@@ -1,4 +1,4 @@
-"""Intervals: how far a metric might have come out otherwise, had other targets been drawn."""
+"""Confidence intervals of metrics: the uncertainty that comes from the choice of test targets."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from evenrank._internal.table import Shown, Table, figure
-from evenrank.errors import InputError
+from evenrank._internal.table import Table, figure
+from evenrank.errors import InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import (
-    Evaluation,
     arrow,
     cell,
     evaluate,
-    labelled,
     title,
     within,
 )
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
-from evenrank.stats._bounds import Bounds, bootstrap, delta, refusal
-from evenrank.stats._sample import By, Sample, unit_name
+from evenrank.stats._bounds import Bounds, bootstrap, delta, no_interval
+from evenrank.stats._cells import Cells
+from evenrank.stats._join import named_models
+from evenrank.stats._sample import Sample, Unit, names_of, unit_name
 from evenrank.stats.averages import AVERAGES, one_count
 
 Method = Literal["delta", "bootstrap", "percentile"]
-Several: TypeAlias = Ranks | Groups | Mapping[str, Ranks | Groups]
+Several: TypeAlias = Ranks | Groups | Mapping[str, Ranks | Groups] | Sequence[Ranks | Groups]
 DEFAULT = (
     "mrr",
     "hits@1",
@@ -44,7 +44,7 @@ DEFAULT = (
     "index(mr)",
 )
 DEFAULT_WIDE = ("mrr", "chance(mrr)", "index(mrr)", "hits@10")
-BY_DELTA = "an average over fixed groups has intervals by the delta method alone"
+BY_DELTA = "a macro average over fixed groups has intervals by the delta method only"
 HOW = {
     "delta": "delta method",
     "bootstrap": "BCa bootstrap",
@@ -53,7 +53,19 @@ HOW = {
 
 
 class Interval(NamedTuple):
-    """A value, the interval around it, its standard error, and how many units it rests on."""
+    """A value with its confidence interval.
+
+    Parameters
+    ----------
+    value : float
+        The value of the metric.
+    low, high : float
+        The confidence interval; NaN if there is none.
+    standard_error : float
+        The standard error.
+    n : int
+        The number of resampling units.
+    """
 
     value: float
     low: float
@@ -63,27 +75,35 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Intervals(Shown):
-    """Metric values with intervals, for one or more groups of ranks; prints as a table.
+class Intervals(Cells[Interval]):
+    """Metrics with confidence intervals, for one or more groups of ranks; prints as a table.
 
-    Index it with a metric: `result["mrr"]` is an `Interval`, or a list with one per group.
+    `result["mrr"]` is the `Interval` of a metric, or a list with one per group.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        The values.
+    cells : tuple of tuple of Interval
+        An interval per group and metric.
+    level : float
+        The confidence level.
+    method : {"delta", "bootstrap", "percentile"}
+        How the intervals were computed.
+    unit : str
+        The resampling unit.
+    samples, seed : int
+        The number of bootstrap samples, and their seed.
+    notes : tuple of str
+        Why some metrics have no interval.
     """
 
-    evaluation: Evaluation[Any]
-    cells: tuple[tuple[Interval, ...], ...]
     level: float
     method: Method
     unit: str
     samples: int
     seed: int
     notes: tuple[str, ...] = ()
-
-    def __getitem__(self, metric: str | Expression) -> Any:
-        """Give the interval (or one per group) of a metric."""
-        self.evaluation[metric]  # says what is there, if this is not
-        column = self.evaluation.expressions.index(parse(metric))
-        found = [row[column] for row in self.cells]
-        return found if self.evaluation.label_names else found[0]
 
     @property
     def protocol(self) -> Protocol:
@@ -92,29 +112,20 @@ class Intervals(Shown):
         draws = {"samples": str(self.samples), "seed": str(self.seed)}
         return self.evaluation.protocol.updated(own | (draws if self.method != "delta" else {}))
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per group and metric: labels, value, low, high, standard error, n."""
-        made = self.evaluation
-        return [
-            labelled(made.label_names, label, {"metric": str(expression), **interval._asdict()})
-            for label, row in zip(made.labels, self.cells, strict=True)
-            for expression, interval in zip(made.expressions, row, strict=True)
-        ]
-
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, protocol and notes included."""
+        """Collect all results, with protocol and notes."""
         return {
             "protocol": self.protocol.to_dict(),
             "fingerprint": self.protocol.fingerprint,
             "level": self.level,
             "method": self.method,
-            "by": self.unit,
+            "unit": self.unit,
             "rows": self.rows(),
             "notes": list(self.notes),
         }
 
     def tables(self) -> list[Table]:
-        """Lay it out: one group as a metric per line, several as groups by metrics."""
+        """Build the table: a row per metric, or with several groups a row per group."""
         made = self.evaluation
         if not made.label_names:
             rows = [
@@ -142,44 +153,75 @@ class Intervals(Shown):
     def _footer(self) -> list[str]:
         units = f"{self.cells[0][0].n:,} " if len(self.cells) == 1 else ""
         drawn = units + plural(self.unit, 1 if units == "1 " else 2)
-        how = f"{percent(self.level)} intervals: {HOW[self.method]} over {drawn}"
+        how = f"{percent(self.level)} confidence intervals: {HOW[self.method]} over {drawn}"
         return [how, *self.notes, *replace(self.evaluation, protocol=self.protocol).footer()]
 
 
 def intervals(
     ranks: Several,
-    *metrics: str | Expression,
+    *metrics: Metrics,
     level: float = 0.95,
     method: Method = "delta",
-    by: By = None,
+    unit: Unit = None,
     samples: int = 10_000,
     seed: int = 0,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
     averages: bool = False,
 ) -> Intervals:
-    """Give metrics with intervals: where they might have come out, had other targets been drawn.
+    """Compute confidence intervals of metrics, for the uncertainty from the choice of test targets.
 
-    `ranks` may be split (`ranks.by("relation")`) or several (`{"a": ranks_a, "b": ranks_b}`).
+    Parameters
+    ----------
+    ranks : Ranks, Groups, or mapping or list of these
+        The ranks; also grouped, ``ranks.by("relation")``, or of several models,
+        ``{"a": ranks_a, "b": ranks_b}``.
+    *metrics : str, Metric or list of these
+        The metrics; by default a table of common ones.
+    level : float, default 0.95
+        The confidence level.
+    method : {"delta", "bootstrap", "percentile"}, default "delta"
+        "delta": symmetric, by Student's t and the influence of each unit; for quantiles, the exact
+        interval from order statistics. "bootstrap": BCa; "percentile": both from bootstrap samples.
+    unit : str or sequence of str, optional
+        The resampling unit: "target"; "triple", which keeps the head and the tail prediction of a
+        triple together because they are dependent (the default if the keys have triples); "query"; or
+        key columns.
+    samples : int, default 10,000
+        The number of bootstrap samples.
+    seed : int, default 0
+        The seed of the bootstrap samples.
+    ties : str, optional
+        The tie-breaking rule; by default that of the protocol.
+    average : str or sequence of str, default "micro"
+        "micro", or a macro average: "query", or key columns such as "relation".
+    averages : bool, default False
+        Whether to show the averages over targets, queries and relations side by side, as `averages`
+        does. The resampling unit is the same for each.
 
-    `method` is "delta" (symmetric, Student's t on the pull of each unit; the exact order-statistic
-    interval for quantiles), "bootstrap" (BCa) or "percentile", the last two from `samples` bootstrap
-    samples that `seed` repeats.
+    Returns
+    -------
+    Intervals
+        The metrics with their intervals.
 
-    `by` is what is drawn as one: "target", "triple" (head and tail prediction of one triple, which are
-    dependent: the default where the keys name triples), "query", or key columns.
+    Raises
+    ------
+    InputError
+        If an option is unknown, or the bootstrap is asked for with a macro average over fixed groups.
 
-    `averages=True` puts three averages side by side, as `averages()` does: over targets, over queries
-    and over relations. What is drawn is the same for each.
+    Notes
+    -----
+    A macro average over relations, or over any key but the query, is over fixed groups: units vary
+    within groups, and intervals are those of the delta method. With the same key as the resampling
+    unit, the groups are resampled instead.
 
-    Averages over relations, or any key but the query, are over fixed groups: units vary within them,
-    and intervals are those of the delta method. `by` the same key draws the groups instead.
+    Chance levels are held fixed: the interval of an adjusted metric is that of the metric, on the
+    adjusted scale. The candidates of this test set are known, not estimated, and z even depends on their
+    number. An interval for other test sets would also let their chance levels vary; that matters only
+    if numbers of candidates differ much (measured in docs/compare.md).
 
-    Chance is held fixed: an adjusted metric's interval is that of the metric, on the adjusted scale. The
-    candidates of this test set are known, not estimated, and z even counts their number. An interval
-    for other test sets would let their chance levels differ too; only where candidate counts differ
-    much does that matter (measured in docs/compare.md).
-
+    Examples
+    --------
     >>> ranks = Ranks.of([1, 2, 4, 1, 12, 3, 1, 40], candidates=50)
     >>> intervals(ranks, "mrr", "hits@3", "index(mrr)")
     metric         value     low    high  std. error
@@ -187,26 +229,26 @@ def intervals(
     mrr ↑         0.5240  0.1728  0.8751      0.1485
     hits@3 ↑      0.6250  0.1923   1.000      0.1830
     index(mrr) ↑  0.4769  0.0910  0.8628      0.1632
-    95 % intervals: delta method over 8 targets
+    95 % confidence intervals: delta method over 8 targets
     8 targets, 0.0% tied
-    average: micro; ties: expected; intervals: 95 % delta method; by: target [...]
+    intervals: 95 % delta method; unit: target [...]
     """
     check_level(level)
-    if method not in get_args(Method):
-        raise InputError("unknown method", got=repr(method), allowed=", ".join(get_args(Method)))
+    check_choice("method", method, get_args(Method))
     check_draws(samples, seed)
+    names_of("average", average)
     if averages and average != "micro":
         got = f"average={average_name(average)!r} as well"
         raise InputError("averages=True shows micro, query and relation", got=got)
     names, labels, parts, protocol = _parts(ranks)
     ties = tie_rule(parts, ties)
-    unit = unit_name(parts, by)
+    unit = unit_name(parts, unit)
     shown = AVERAGES if averages else (average,)
     drawn = [Sample(part, ties, one, unit) for part in parts for one in shown]
     if method != "delta" and not averages and any(sample.groups > 1 for sample in drawn):
         name = average_name(average)
         got = f"method={method!r} of average={name!r}"
-        do = f'draw the groups, by="{name}" (--unit {name}), or take the delta method'
+        do = "resample the groups, ", Option("unit", name), ", or use the delta method"
         raise InputError(BY_DELTA, got=got, do=do)
     if averages:
         names, labels = (*names, "average"), [(*label, one) for label in labels for one in AVERAGES]
@@ -225,7 +267,7 @@ def intervals(
         evaluation = one_count(evaluation)
     cells: list[tuple[Interval, ...]] = []
     whys: Counter[tuple[str, str]] = Counter()
-    weigh = [sample for sample in drawn if sample.units]  # evaluate left the others out, too
+    weigh = [sample for sample in drawn if sample.units]  # evaluate leaves the others out, too
     for sample, values in zip(weigh, evaluation.values_by_group.tolist(), strict=True):
         made = _bounds(sample, evaluation.expressions, values, level, method, samples, seed)
         whys.update((str(e), b.why) for e, b in zip(evaluation.expressions, made, strict=True) if b.why)
@@ -237,7 +279,7 @@ def intervals(
 
 
 class _Parts(NamedTuple):
-    """What was given, taken apart: the names of the labels, the labels, ranks, and a shared protocol."""
+    """The groups of the ranks given: names of the labels, labels, ranks, and their shared protocol."""
 
     names: tuple[str, ...]
     labels: list[tuple[str, ...]]
@@ -252,15 +294,14 @@ def _parts(given: Several) -> _Parts:
         split = list(given)
         labels, ranks = [label for label, _ in split], [part for _, part in split]
         return _Parts(given.names, labels, ranks, given.ranks.protocol)
-    if not isinstance(given, Mapping):
-        raise InputError("not ranks", got=type(given).__name__, do='e.g. {"model": ranks}')
-    if not given:
+    ranked = named_models([given], {}, what="ranks, or groups of ranks", kinds=(Ranks, Groups))
+    if not ranked:
         raise InputError("no ranks given", do='e.g. {"model": ranks}')
-    each = {name: _parts(one) for name, one in given.items()}
+    each = {name: _parts(one) for name, one in ranked.items()}
     names = {parts.names for parts in each.values()}
     if len(names) > 1:
         got = " and ".join(",".join(n) or "no key" for n in sorted(names))
-        raise InputError("ranks are split by different keys", got=got)
+        raise InputError("ranks are grouped by different keys", got=got)
     return _Parts(
         ("model", *names.pop()),
         [(name, *label) for name, parts in each.items() for label in parts.labels],
@@ -278,9 +319,9 @@ def _bounds(
     samples: int,
     seed: int,
 ) -> list[Bounds]:
-    """Bound each metric that can be."""
+    """Compute the interval of each metric, or the reason why it has none."""
     pairs = list(zip(expressions, values, strict=True))
-    refused = [refusal(expression, sample, value) for expression, value in pairs]
+    refused = [no_interval(expression, sample, value) for expression, value in pairs]
     if method != "delta" and sample.groups > 1:
         refused = [BY_DELTA if why is None else why for why in refused]
     wanted = {e: value for (e, value), why in zip(pairs, refused, strict=True) if why is None}
@@ -295,7 +336,7 @@ def _bounds(
 def _notes(
     whys: Counter[tuple[str, str]], unit: str, rows: int, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Say once why there is no interval, naming the metrics."""
+    """Note why metrics have no interval, each reason once."""
     metrics: dict[tuple[str, int], list[str]] = {}
     for (metric, why), times in whys.items():
         metrics.setdefault((why.format(unit=unit), times), []).append(metric)
@@ -306,17 +347,17 @@ def _notes(
 
 
 def alone(drawn: Iterable[Sample], unit: str) -> Iterator[str]:
-    """Say how many of the groups that are averaged over have no spread of their own."""
+    """Note how many of the groups averaged over have a single unit, and no variance of their own."""
     for few, groups in dict.fromkeys((sample.alone, sample.groups) for sample in drawn if sample.alone):
         has = "has" if few == 1 else "have"
         yield (
-            f"{few:,} of the {groups:,} groups averaged over {has} one {unit} alone: its spread is "
-            "taken to be its distance from the average"
+            f"{few:,} of the {groups:,} groups averaged over {has} a single {unit}: its distance from "
+            "the average stands in for its standard deviation"
         )
 
 
 def written(expression: Expression, interval: Interval) -> str:
-    """Write a value with its interval in one cell; a chance level, which is computed, stands alone."""
+    """Format a value with its interval; chance levels, which are computed, have none."""
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
         return cell(expression, interval.value)
     low, high = end(expression, interval.low), end(expression, interval.high)
@@ -324,13 +365,27 @@ def written(expression: Expression, interval: Interval) -> str:
 
 
 def end(expression: Expression, x: float) -> str:
-    """Write an end of an interval, or a dash where there is none."""
+    """Format an end of an interval, a dash if there is none."""
     return figure(x) if isnan(x) else cell(expression, x)
 
 
 def plural(unit: str, n: int) -> str:
-    """Write the name of so many units.
+    """Format the name of a resampling unit in the singular or the plural.
 
+    Parameters
+    ----------
+    unit : str
+        The unit.
+    n : int
+        How many there are.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Examples
+    --------
     >>> plural("triple", 1), plural("query", 2), plural("relation,side", 2)
     ('triple', 'queries', 'combinations of relation,side')
     """
@@ -340,22 +395,39 @@ def plural(unit: str, n: int) -> str:
 
 
 def percent(level: float) -> str:
-    """Write a level in percent."""
+    """Format a confidence level in percent."""
     return f"{100 * level:.6g} %"
 
 
-def check_level(level: float) -> None:
-    """Refuse a level that is none."""
-    if not 0 < level < 1:
-        raise InputError("a level lies between 0 and 1", got=level, do="e.g. 0.95")
+def check_level(level: Any) -> None:
+    """Check that a confidence level lies between 0 and 1.
+
+    Parameters
+    ----------
+    level : float
+        The confidence level.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    if not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+        raise InputError("the confidence level must be between 0 and 1", got=repr(level), do="e.g. 0.95")
+
+
+def check_choice(what: str, given: Any, allowed: Sequence[str]) -> None:
+    """Raise `InputError` unless an option is one of those there are."""
+    if not isinstance(given, str) or given not in allowed:
+        raise InputError(f"unknown {what}", got=repr(given), allowed=", ".join(allowed))
 
 
 def check_draws(samples: int, seed: int) -> None:
-    """Refuse too few samples, and seeds that are none."""
+    """Check the number of samples, and their seed."""
     for what, number in {"samples": samples, "seed": seed}.items():
         if not isinstance(number, int | np.integer):
             raise InputError(f"{what} must be a whole number", got=repr(number))
     if samples < 100:
-        raise InputError("too few samples to read tails off", got=samples, allowed="100 or more")
+        raise InputError("too few samples to estimate tails", got=samples, allowed="100 or more")
     if seed < 0:
-        raise InputError("a seed is not negative", got=seed)
+        raise InputError("the seed must not be negative", got=seed)

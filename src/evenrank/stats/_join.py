@@ -1,8 +1,8 @@
-"""Joining models: the same targets, in the same order, ranked in the same way; or a reason why not."""
+"""Join models: put the same targets into the same order, and check that protocols agree."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,35 +10,83 @@ from numpy.typing import NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranks.ranks import TRIPLE, Ranks
+from evenrank.stats._sample import names_of
 
-# what may differ between models; everything else in a protocol must agree
+# entries of a protocol that may differ between models; all others must agree
 OWN = ("model", "scores")
 TARGETS = (TRIPLE, ("source", "target"), ("query", "answer"))
 ROWS = "row"
-ALIKE = "rank them alike, or say mixed=True (--mixed) to compare them all the same"
+Advice = str | Sequence[str | Option]
+ALIKE = ("rank them under one protocol, or pass ", Option("mixed", True), " to compare them anyway")
+BY_ROW = (Option("on", ROWS), " if row i is the same target in each")
 On = str | Sequence[str] | None
 
 
-def check_ranks(name: str, given: Any, do: str) -> None:
-    """Refuse what is not ranks."""
-    if not isinstance(given, Ranks):
-        raise InputError(f"{name} must be ranks", got=type(given).__name__, do=do)
+def named_models(
+    positional: Iterable[Any],
+    named: Mapping[str, Any],
+    *,
+    what: str = "ranks",
+    kinds: tuple[type, ...] = (Ranks,),
+) -> dict[str, Any]:
+    """Name models that are given one by one, as a list, as a mapping, or by keyword.
+
+    Those without a name are called by the model of their protocol, if that is unique; otherwise
+    "model 1", "model 2", ...
+
+    >>> a, b = Ranks.of([1], protocol={"model": "transe"}), Ranks.of([2])
+    >>> [*named_models([a, b], {})], [*named_models([[a, a]], {}), *named_models([{"x": a}], {"y": b})]
+    (['transe', 'model 2'], ['model 1', 'model 2', 'x', 'y'])
+    """
+    pairs: list[tuple[str | None, Any]] = []
+    for one in positional:
+        if isinstance(one, Mapping):
+            pairs += [(str(name), ranks) for name, ranks in one.items()]
+        elif isinstance(one, list | tuple):
+            pairs += [(None, ranks) for ranks in one]
+        else:
+            pairs.append((None, one))
+    pairs += named.items()
+    for i, (name, ranks) in enumerate(pairs, 1):
+        check_ranks(name or f"model {i}", ranks, what=what, kinds=kinds)
+    own = [name or getattr(ranks, "ranks", ranks).protocol.model for name, ranks in pairs]
+    found: dict[str, Any] = {}
+    for i, (mine, (name, ranks)) in enumerate(zip(own, pairs, strict=True), 1):
+        label = name or (mine if mine and own.count(mine) == 1 else f"model {i}")
+        if label in found:
+            raise InputError("two models of the same name", got=label, do="give each model its own name")
+        found[label] = ranks
+    return found
 
 
-def check_protocols(models: Mapping[str, Ranks], do: str = ALIKE) -> tuple[str, ...]:
-    """Refuse models that were ranked in different ways; give notes on what only some of them say."""
+def check_ranks(
+    name: str,
+    given: Any,
+    do: str | None = None,
+    *,
+    what: str = "ranks",
+    kinds: tuple[type, ...] = (Ranks,),
+) -> None:
+    """Raise `InputError` unless an argument is `Ranks`."""
+    if not isinstance(given, kinds):
+        do = do or 'e.g. {"a": ranks_a, "b": ranks_b}; er.Ranks.of([1, 2, 3]) makes ranks of numbers'
+        raise InputError(f"{name} must be {what}", got=type(given).__name__, do=do)
+
+
+def check_protocols(models: Mapping[str, Ranks], do: Advice = ALIKE) -> tuple[str, ...]:
+    """Check that the protocols of models agree; return a note on entries that some of them lack."""
     apart = differing(models)
     if apart:
-        raise InputError("the models were not ranked in the same way", got="; ".join(apart), do=do)
+        raise InputError("the models were ranked under different protocols", got="; ".join(apart), do=do)
     said = [ranks.protocol.to_dict() for ranks in models.values()]
     silent = [k for k in _entries(models) if any(k not in entries for entries in said)]
-    return (f"not every model says its {', '.join(silent)}",) if silent else ()
+    return (f"some protocols lack {', '.join(silent)}",) if silent else ()
 
 
 def differing(models: Mapping[str, Ranks]) -> list[str]:
-    """Say in what the protocols of models differ."""
+    """List the differences between the protocols of models."""
     found = []
     entries = {name: ranks.protocol.to_dict() for name, ranks in models.items()}
     for entry in _entries(models):
@@ -51,9 +99,9 @@ def differing(models: Mapping[str, Ranks]) -> list[str]:
 
 
 def _entries(models: Mapping[str, Ranks]) -> list[str]:
-    """Give the entries of protocols that must agree.
+    """List the entries of protocols that must agree.
 
-    The content hash decides about the data: where it is the same, data sets may have any name.
+    If the content hashes of the data are the same, the names of the data sets may differ.
     """
     entries = dict.fromkeys(k for r in models.values() for k in r.protocol.to_dict() if k not in OWN)
     contents = {ranks.protocol.content for ranks in models.values()}
@@ -62,8 +110,24 @@ def _entries(models: Mapping[str, Ranks]) -> list[str]:
     return list(entries)
 
 
-def spans(ranks: Ranks) -> str:
-    """Write among how many candidates targets were ranked."""
+def candidate_range(ranks: Ranks) -> str:
+    """Format the smallest and the largest number of candidates.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The ranks.
+
+    Returns
+    -------
+    str
+        One number, or a range.
+
+    Examples
+    --------
+    >>> candidate_range(Ranks.of([1, 1], candidates=[9, 1000]))
+    '9 to 1,000'
+    """
     low, high = int(ranks.candidates.min()), int(ranks.candidates.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
@@ -75,16 +139,37 @@ class Named(NamedTuple):
     ranks: Ranks
 
 
-def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: str = ALIKE) -> dict[str, Ranks]:
-    """Put the targets of all models into the order of the first, refusing different targets.
+def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: Advice = ALIKE) -> dict[str, Ranks]:
+    """Put the targets of all models into the order of the first model.
 
-    They all get its keys, too, so that units and averages are those of the first in each of them, even
-    where one file has numbers and another the same numbers as text.
+    All models get its keys, so that units and averages are the same for each, even if one file has
+    numbers and another the same numbers as text.
+
+    Parameters
+    ----------
+    models : mapping of str to Ranks
+        The models.
+    on : str, sequence of str or None
+        The keys that identify a target; "row" takes row i of each.
+    mixed : bool
+        Whether the protocols may differ.
+    do : str or sequence of str and Option, optional
+        What an error about different candidates advises.
+
+    Returns
+    -------
+    dict of str to Ranks
+        The models, row by row the same targets.
+
+    Raises
+    ------
+    InputError
+        If the targets, their weights or (unless `mixed`) their candidates differ.
     """
     if on == ROWS and mixed:
         raise InputError(
-            "rows can only be trusted to be the same targets under one protocol",
-            got="mixed as well",
+            "joining by row needs one protocol",
+            got="mixed=True",
             do="join by keys",
         )
     first, *others = (Named(name, ranks) for name, ranks in models.items())
@@ -104,12 +189,12 @@ def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: str = ALIKE)
 
 
 def _keys(models: Mapping[str, Ranks], on: On) -> list[str]:
-    """Choose the key columns that tell targets apart."""
+    """Choose the key columns that identify a target."""
     shared = [k for k in next(iter(models.values())).keys if all(k in r.keys for r in models.values())]
     if on == ROWS:
         return shared
     if on is not None:
-        wanted = on.split(",") if isinstance(on, str) else list(on)
+        wanted = names_of("on", on).split(",")
         absent = [name for name in wanted if name not in shared]
         if absent:
             allowed = ", ".join(shared) or "(they share none)"
@@ -119,15 +204,26 @@ def _keys(models: Mapping[str, Ranks], on: On) -> list[str]:
     if found:
         return found
     raise InputError(
-        "nothing tells which ranks are of the same target",
-        got=f"keys {', '.join(shared)}" if shared else "no keys that all models have",
+        "no key identifies the targets",
+        got=f"keys {', '.join(shared)}" if shared else "no key that all models have",
         allowed="head, relation, tail (and side); source, target; query, answer",
-        do='name the keys with on=, or say on="row" (--on row) if row i is the same target in each',
+        do=["name the keys with ", Option("on"), ", or pass ", *BY_ROW],
     )
 
 
 def target_keys(keys: Sequence[str]) -> list[str]:
-    """Give those keys that tell targets apart in the tasks there are; none, if they do not."""
+    """Find the keys that identify a target: head, relation, tail and side, or those of other tasks.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        The names of the key columns.
+
+    Returns
+    -------
+    list of str
+        Those that identify a target; empty if they do not.
+    """
     for names in TARGETS:
         if set(names) <= set(keys):
             return [*names, *(["side"] if "side" in keys else [])]
@@ -135,7 +231,7 @@ def target_keys(keys: Sequence[str]) -> list[str]:
 
 
 def _columns(key: str, first: Named, other: Named) -> list[NDArray[Any]]:
-    """Give a key column of both; numbers are texts where the other file has texts."""
+    """Get a key column of both; numbers become text if the other file has text."""
     both = [first.ranks.keys[key], other.ranks.keys[key]]
     if "O" in {column.dtype.kind for column in both}:
         return [np.array([*map(str, column.tolist()), None], dtype=object)[:-1] for column in both]
@@ -143,7 +239,7 @@ def _columns(key: str, first: Named, other: Named) -> list[NDArray[Any]]:
 
 
 def _order(keys: list[str], first: Named, other: Named) -> Ints:
-    """Find the row of `other` for each row of `first`; targets that occur twice are joined in turn."""
+    """Find the row of `other` for each row of `first`; repeated targets are joined in order."""
     pairs = [_columns(key, first, other) for key in keys]
     if all(np.array_equal(mine, theirs) for mine, theirs in pairs):
         return np.arange(len(first.ranks))
@@ -155,7 +251,7 @@ def _order(keys: list[str], first: Named, other: Named) -> Ints:
         more, fewer = int(excess.clip(0).sum()), int((-excess).clip(0).sum())
         example = _target(keys, [column[at] for column in distinct])
         raise InputError(
-            "the models were not tested on the same targets",
+            "the models have different targets",
             got=f"{more:,} only in {first.name} and {fewer:,} only in {other.name}, such as {example} "
             f"in {first.name if excess[at] > 0 else other.name}",
         )
@@ -165,7 +261,7 @@ def _order(keys: list[str], first: Named, other: Named) -> Ints:
 
 
 def _check_twins(keys: list[str], models: Mapping[str, Ranks]) -> None:
-    """Refuse targets that share their keys, unless each model ranks them alike, as a triple twice."""
+    """Check that targets with equal keys have equal ranks in each model, as a repeated triple has."""
     code, distinct = columns.encode([next(iter(models.values())).keys[key] for key in keys])
     if len(distinct[0]) == len(code):
         return
@@ -178,17 +274,17 @@ def _check_twins(keys: list[str], models: Mapping[str, Ranks]) -> None:
         twins = np.isin(code, code[apart])
         at = int(np.flatnonzero(twins)[0])
         raise InputError(
-            "targets that share their keys cannot be told apart",
+            "different targets have the same keys",
             got=f"{int(twins.sum()):,} such, e.g. {_target(keys, [c[code[at]] for c in distinct])}",
-            do='name more keys with on= (--on), or say on="row" (--on row) if row i is the same in each',
+            do=["name more keys with ", Option("on"), ", or pass ", *BY_ROW],
         )
 
 
 def _check_rows(keys: list[str], first: Named, other: Named) -> None:
-    """Refuse to join rows that cannot be of the same target."""
+    """Check that joined rows can be the same target."""
     if len(first.ranks) != len(other.ranks):
         got = f"{len(first.ranks):,} in {first.name} and {len(other.ranks):,} in {other.name}"
-        raise InputError("rows can only be joined one to one", got=got)
+        raise InputError("joining by row needs equal numbers of targets", got=got)
     for key in keys:
         mine, theirs = _columns(key, first, other)
         apart = np.flatnonzero(mine != theirs)
@@ -200,22 +296,22 @@ def _check_rows(keys: list[str], first: Named, other: Named) -> None:
             )
 
 
-def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool, do: str) -> None:
-    """Refuse targets that were ranked among other candidates, or weigh something else."""
+def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool, do: Advice) -> None:
+    """Check that targets have the same numbers of candidates and the same weights."""
     sizes, theirs = first.ranks.candidates, other.ranks.candidates
     apart = np.flatnonzero(sizes != theirs)
     if len(apart) and not mixed:
         at = int(apart[0])
         target = _target(keys, [first.ranks.keys[key][at] for key in keys]) if keys else f"row {at}"
         raise InputError(
-            "the models were ranked among different candidates",
+            "the models have different numbers of candidates",
             got=f"{len(apart):,} such targets: {target} has {sizes[at]:,} in {first.name} and "
             f"{theirs[at]:,} in {other.name}",
             do=do,
         )
     if np.any(_weight(first.ranks) != _weight(other.ranks)):
         got = f"{first.name} and {other.name}"
-        raise InputError("the models weigh their targets differently", got=got)
+        raise InputError("the models have different weights", got=got)
 
 
 def _weight(ranks: Ranks) -> Floats | int:

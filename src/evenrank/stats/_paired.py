@@ -1,4 +1,4 @@
-"""Models side by side on the same targets: differences, intervals around them, and paired tests."""
+"""Compare models on the same targets: differences, confidence intervals, and paired tests."""
 
 from __future__ import annotations
 
@@ -14,29 +14,45 @@ from evenrank._internal.arrays import Floats
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats import _significance
-from evenrank.stats._bounds import possible
+from evenrank.stats._bounds import limits
 from evenrank.stats._intervals import (
     Intervals,
     alone,
+    check_choice,
     check_draws,
     check_level,
     intervals,
     percent,
     plural,
 )
-from evenrank.stats._join import On, check_protocols, check_ranks, differing, joined, spans
-from evenrank.stats._sample import ROUNDING, By, Error, Sample, Terms, smooth, unit_name
+from evenrank.stats._join import (
+    On,
+    candidate_range,
+    check_protocols,
+    differing,
+    joined,
+    named_models,
+)
+from evenrank.stats._sample import (
+    ROUNDING,
+    Sample,
+    StandardError,
+    Terms,
+    Unit,
+    names_of,
+    smooth,
+    unit_name,
+)
 from evenrank.stats._significance import CORRECTIONS, Correction, Test
 
-DEFAULT = ("mrr",)
 HOW = {
-    "permutation": "sign flips",
+    "permutation": "sign-flip permutation test",
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon signed-rank test",
 }
@@ -50,11 +66,29 @@ CORRECTED = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two models under one metric: the difference `first - second`, and how sure it is.
+    """The comparison of two models by one metric.
 
-    `effect` is the mean difference of the units in their standard deviations (Cohen's d_z), positive
-    where the first is better. Wins, ties and losses of the first are counted over targets. `p` is of
-    this test alone, `p_corrected` takes all tests of the comparison into account.
+    Parameters
+    ----------
+    metric : Metric or Adjusted
+        The metric.
+    first, second : str
+        The models.
+    difference : float
+        The metric of the first model minus that of the second.
+    low, high : float
+        The confidence interval of the difference.
+    standard_error : float
+        Its standard error.
+    effect : float
+        Cohen's d_z: the mean difference of the units in their standard deviations, positive if the first
+        model is better.
+    wins, ties, losses : int
+        The number of targets on which the first model is better, equal, worse.
+    p : float
+        The p-value of this test.
+    p_corrected : float
+        The p-value, corrected for all tests of the comparison.
     """
 
     metric: Expression
@@ -72,7 +106,18 @@ class Pair:
     p_corrected: float
 
     def better(self, level: float) -> str | None:
-        """Name the model that is better at a level of confidence, or None where neither is."""
+        """Name the significantly better model.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level.
+
+        Returns
+        -------
+        str or None
+            The model; None if the pair is undecided, that is, if the difference is not significant.
+        """
         if not self.p_corrected <= 1.0 - level or self.effect == 0:
             return None
         return self.first if self.effect > 0 else self.second
@@ -82,7 +127,26 @@ class Pair:
 class Comparison(Shown):
     """Models compared on the same targets; prints as tables.
 
-    `values` has each model with its intervals, `pairs` one entry per metric and pair of models.
+    Parameters
+    ----------
+    values : Intervals
+        Each model with its confidence intervals.
+    pairs : tuple of Pair
+        One entry per metric and pair of models.
+    test : {"permutation", "t", "wilcoxon"}
+        The paired test.
+    correction : {"holm", "bonferroni", "bh", "none"}
+        The correction for multiple tests.
+    level : float
+        The confidence level.
+    unit : str
+        The resampling unit.
+    units : int
+        The number of units.
+    samples, seed : int
+        The number of sign flips drawn, and their seed.
+    notes : tuple of str
+        Remarks, such as missing intervals.
     """
 
     values: Intervals
@@ -97,14 +161,32 @@ class Comparison(Shown):
     notes: tuple[str, ...] = ()
 
     def pair(self, first: str, second: str, metric: str | Expression | None = None) -> Pair:
-        """Give one pair, as it was compared (without a metric, under the first one)."""
+        """Look up the comparison of two models.
+
+        Parameters
+        ----------
+        first, second : str
+            The models, in the order in which they were compared.
+        metric : str or Metric, optional
+            The metric; by default the first one.
+
+        Returns
+        -------
+        Pair
+            The comparison.
+
+        Raises
+        ------
+        InputError
+            If these models were not compared by this metric.
+        """
         wanted = self.values.evaluation.expressions[0] if metric is None else parse(metric)
         for pair in self.pairs:
             if (pair.metric, pair.first, pair.second) == (wanted, first, second):
                 return pair
         allowed = ", ".join(dict.fromkeys(f"{p.first} and {p.second}" for p in self.pairs))
-        got = f"{first} and {second} under {wanted}"
-        raise InputError("no such pair was compared", got=got, allowed=allowed)
+        got = f"{first} and {second} by {wanted}"
+        raise InputError("no such comparison", got=got, allowed=allowed)
 
     @property
     def protocol(self) -> Protocol:
@@ -114,7 +196,7 @@ class Comparison(Shown):
         return self.values.protocol.updated({**own, "correction": self.correction})
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per metric and pair."""
+        """List one dictionary per metric and pair of models."""
         value = {(row["model"], row["metric"]): row["value"] for row in self.values.rows()}
         return [
             {
@@ -139,7 +221,7 @@ class Comparison(Shown):
         ]
 
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, protocol and notes included."""
+        """Collect all results, with protocol and notes."""
         return {
             "protocol": self.protocol.to_dict(),
             "fingerprint": self.protocol.fingerprint,
@@ -151,7 +233,7 @@ class Comparison(Shown):
         }
 
     def tables(self) -> list[Table]:
-        """Lay it out: the models with their intervals, then the pairs."""
+        """Build the tables: the models with their intervals, then the pairs."""
         (models,) = self.values.tables()
         header = [
             *("metric", "first", "second", "difference", f"{percent(self.level)} interval"),
@@ -183,15 +265,13 @@ class Comparison(Shown):
 
 
 def compare(
-    models: Mapping[str, Ranks] | None = None,
-    /,
-    *,
-    metrics: str | Expression | Sequence[str | Expression] = DEFAULT,
+    *models: Ranks | Mapping[str, Ranks] | Sequence[Ranks],
+    metrics: Metrics = "mrr",
     baseline: str | None = None,
     test: Test = "permutation",
     correction: Correction = "holm",
     level: float = 0.95,
-    by: By = None,
+    unit: Unit = None,
     on: On = None,
     mixed: bool = False,
     samples: int = 10_000,
@@ -200,32 +280,79 @@ def compare(
     average: str | Sequence[str] = "micro",
     **named: Ranks,
 ) -> Comparison:
-    """Compare models on the same targets, in pairs or against a baseline.
+    """Compare models on the same targets, pairwise or with a baseline.
 
-    Targets are joined by head, relation, tail and side (or source and target, query and answer, or the
-    keys named by `on`; `on="row"` takes row i of each, if nothing tells them apart). Models that were
-    ranked on other data, with another filter or among other candidates are refused, unless `mixed`.
+    Parameters
+    ----------
+    *models : Ranks, mapping of str to Ranks, or list of Ranks
+        Two models or more. Without names, they are called by the model of their protocol, or
+        "model 1", "model 2", ...
+    metrics : str, Metric or list of these, default "mrr"
+        The metrics: means over targets such as MRR or hits@10, also adjusted for chance.
+    baseline : str, optional
+        Compare all other models with this one; by default all pairs are compared.
+    test : {"permutation", "t", "wilcoxon"}, default "permutation"
+        The paired test of the differences between the metric's terms (reciprocal ranks, hits, logarithms
+        of ranks). "permutation" flips their signs, and is exact if there are at most `samples` flips;
+        "t" is Student's paired t-test; "wilcoxon" is the signed-rank test, which tests whether positive
+        and negative differences balance in rank, and may disagree with the metric.
+    correction : {"holm", "bonferroni", "bh", "none"}, default "holm"
+        The correction for multiple tests: Holm, Bonferroni, Benjamini-Hochberg, or none.
+    level : float, default 0.95
+        The confidence level.
+    unit : str or sequence of str, optional
+        The resampling unit, whose differences flip their signs together: "target", "triple", "query" or
+        key columns. By default the triple, if the keys have triples: head and tail prediction of one
+        triple are dependent, and treating them as independent makes p-values too small.
+    on : str or sequence of str, optional
+        The keys that identify a target; by default head, relation, tail and side, or source and target,
+        or query and answer. "row" takes row i of each model.
+    mixed : bool, default False
+        Whether to compare models whose protocols or candidates differ.
+    samples : int, default 10,000
+        The number of random sign flips.
+    seed : int, default 0
+        The seed of the random sign flips.
+    ties : str, optional
+        The tie-breaking rule; by default that of the protocols.
+    average : str or sequence of str, default "micro"
+        "micro", or a macro average: "query", or key columns such as "relation".
+    **named : Ranks
+        More models, by name.
 
-    `test` looks at the differences of the metric's terms (reciprocal ranks, hits, logarithms of ranks):
-    "permutation" flips their signs (exact where the flips can be listed, else `samples` of them drawn
-    with `seed`) and holds for the metric itself; "t" is Student's paired t; "wilcoxon" asks instead
-    whether positive and negative differences balance in rank, and may answer otherwise than the metric.
+    Returns
+    -------
+    Comparison
+        The models with confidence intervals, and the pairs with their tests.
 
-    `by` is what is flipped and drawn as one: the triple where there are triples, because the head and
-    the tail prediction of one triple are not independent, and taking them as such makes p too small;
-    else the target. "target", "query" or key columns on request.
+    Raises
+    ------
+    InputError
+        If there are fewer than two models; if their targets, or (unless `mixed`) their protocols or
+        candidates differ; or if an option is unknown.
 
+    Examples
+    --------
     >>> a = Ranks.of([1, 2, 1, 3, 1, 2, 1, 5], candidates=50)
     >>> b = Ranks.of([2, 2, 4, 9, 1, 3, 2, 7], candidates=50)
     >>> result = compare(a=a, b=b, on="row")
     >>> pair = result.pair("a", "b")
     >>> round(pair.difference, 4), pair.wins, pair.ties, pair.losses, pair.p  # 2 of the 2^6 flips
     (0.2..., 6, 2, 0, 0.03125)
+    >>> compare(a, b, on="row", metrics=["mrr", "hits@3"]).pair("model 1", "model 2", "hits@3").wins
+    2
     """
-    ranked = _named(models, named)
-    _check_options(ranked, baseline, test, correction, level, samples, seed)
-    asked = [metrics] if isinstance(metrics, str | Expression) else list(metrics)
-    expressions = list(dict.fromkeys(map(parse, asked)))
+    ranked = named_models(models, named)
+    if len(ranked) < 2:
+        raise InputError("comparing needs two models or more", got=len(ranked))
+    check_level(level)
+    check_draws(samples, seed)
+    check_choice("test", test, get_args(Test))
+    check_choice("correction", correction, get_args(Correction))
+    if baseline is not None:
+        check_choice("baseline", baseline, list(ranked))
+    names_of("average", average)
+    expressions = list(dict.fromkeys(map(parse, listed([metrics]))))
     if not expressions:
         raise InputError("no metric to compare by", do='e.g. metrics="mrr"')
     for expression in expressions:
@@ -235,14 +362,14 @@ def compare(
     ranked = joined(ranked, on, mixed=mixed)
     if mixed:
         notes = tuple(f"mixed: {what}" for what in (*differing(ranked), *_other_candidates(ranked)))
-    _check_footing(ranked, expressions)
-    unit = unit_name(ranked.values(), by)
-    values = intervals(ranked, *expressions, level=level, by=unit, ties=ties, average=average)
+    _check_chance_levels(ranked, expressions)
+    unit = unit_name(ranked.values(), unit)
+    values = intervals(ranked, *expressions, level=level, unit=unit, ties=ties, average=average)
     drawn = {name: Sample(ranks, ties, average, unit) for name, ranks in ranked.items()}
     for name, sample in drawn.items():
         if sample.units < 2:
             got = f"{len(ranked[name]):,} target{'s' * (len(ranked[name]) != 1)} of one {unit}"
-            raise InputError(f"one {unit} alone cannot tell models apart", got=got)
+            raise InputError(f"a single {unit} is not enough to compare models", got=got)
     couples = (
         list(combinations(ranked, 2))
         if baseline is None
@@ -265,48 +392,48 @@ def compare(
 
 
 class View(NamedTuple):
-    """One model under one metric: its value, the terms of its targets, and how its units pull on it."""
+    """One model by one metric: its value, the terms of its targets, and the influence of its units."""
 
     name: str
     sample: Sample
     value: float
     terms: Terms
-    pull: Floats
+    influence: Floats
 
 
 def _view(name: str, expression: Expression, sample: Sample, value: float) -> View:
     terms = sample.terms(smooth(expression))
     if not terms.finite:
-        raise InputError(f"{expression} has no finite term for some targets", got=name)
-    return View(name, sample, value, terms, sample.pull_on(expression))
+        raise InputError(f"{expression} is infinite for some targets", got=name)
+    return View(name, sample, value, terms, sample.influence_on(expression))
 
 
 class Difference(NamedTuple):
-    """A pair before it is tested: the differences of its units, their mean, and its standard error."""
+    """A pair before its test: the differences of the units, their mean, and its standard error."""
 
     pair: Pair
     units: Floats
     mean: float
-    error: Error
+    error: StandardError
 
 
 def _difference(expression: Expression, first: View, second: View, level: float) -> Difference:
-    """Take two models apart target by target."""
+    """Compute the differences of two models, target by target."""
     metric, sample = smooth(expression), first.sample
     x, y = first.terms.at_reference(second.terms.reference), second.terms.x
     d = np.where(np.isclose(x, y, rtol=ROUNDING, atol=0.0), 0.0, x - y)
     better = 1.0 if metric.f.falling == (metric.p >= 0) else -1.0  # whether larger terms are better
-    mean, error = sample.mean(d), sample.error(sample.pull(d))
-    difference, spread = first.value - second.value, sample.error(first.pull - second.pull)
-    varies = spread.size > ROUNDING * sample.error(first.pull).size
-    reach, (least, most) = spread.reach(level) if varies else nan, possible(expression, sample)
+    mean, error = sample.mean(d), sample.error(sample.influence(d))
+    difference, spread = first.value - second.value, sample.error(first.influence - second.influence)
+    varies = spread.size > ROUNDING * sample.error(first.influence).size
+    margin, (least, most) = spread.margin(level) if varies else nan, limits(expression, sample)
     pair = Pair(
         expression,
         first.name,
         second.name,
         difference,
-        max(difference - reach, least - most),
-        min(difference + reach, most - least),
+        max(difference - margin, least - most),
+        min(difference + margin, most - least),
         spread.size,
         effect=better * _significance.standardised(mean, error.size, sample.units),
         wins=int((better * d > 0).sum()),
@@ -326,72 +453,51 @@ def _p_values(made: Sequence[Difference], test: Test, samples: int, seed: int) -
     return np.array([_significance.wilcoxon(d.units) for d in made])
 
 
-def _named(models: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Ranks]:
-    """Put the models together, each under its name."""
-    twice = [name for name in models or {} if name in named]
-    if twice:
-        raise InputError("one model twice", got=twice[0], do="give each a name of its own")
-    ranked = {str(name): ranks for name, ranks in {**(models or {}), **named}.items()}
-    for name, ranks in ranked.items():
-        check_ranks(name, ranks, do="e.g. er.compare(a=ranks_a, b=ranks_b)")
-    if len(ranked) < 2:
-        raise InputError("comparing needs two models or more", got=len(ranked))
-    return ranked
+def _check_chance_levels(models: Mapping[str, Ranks], expressions: Sequence[Expression]) -> None:
+    """Check that adjusted metrics compare models with the same candidates.
 
-
-def _check_options(
-    models: Mapping[str, Ranks],
-    baseline: str | None,
-    test: str,
-    correction: str,
-    level: float,
-    samples: int,
-    seed: int,
-) -> None:
-    check_level(level)
-    check_draws(samples, seed)
-    for what, got, allowed in (
-        ("test", test, get_args(Test)),
-        ("correction", correction, get_args(Correction)),
-        ("baseline", baseline, (None, *models)),
-    ):
-        if got not in allowed:
-            raise InputError(f"unknown {what}", got=repr(got), allowed=", ".join(filter(None, allowed)))
-
-
-def _check_footing(models: Mapping[str, Ranks], expressions: Sequence[Expression]) -> None:
-    """Refuse to adjust models that were ranked among different candidates.
-
-    Then each has a chance level of its own, and the difference is no longer one of terms to be flipped.
+    Otherwise each model has its own chance level, and the difference is not one of terms whose signs
+    could be flipped.
     """
     adjusted = [e for e in expressions if isinstance(e, Adjusted)]
     if adjusted and any(_other_candidates(models)):
         raise InputError(
-            "models ranked among different candidates differ in chance level, too",
+            "models with different candidates have different chance levels",
             got=adjusted[0],
-            do=f"compare them by {adjusted[0].metric}, or rank them among the same candidates",
+            do=f"compare them by {adjusted[0].metric}, or rank them with the same candidates",
         )
 
 
 def _other_candidates(models: Mapping[str, Ranks]) -> Iterator[str]:
-    """Say of models among how many candidates each was ranked, where that is not the same."""
+    """Note the numbers of candidates, if they differ between models."""
     first, *others = (ranks.candidates for ranks in models.values())
     if not all(np.array_equal(first, other) for other in others):
-        yield f"candidates differ ({', '.join(spans(ranks) for ranks in models.values())})"
+        yield f"candidates differ ({', '.join(map(candidate_range, models.values()))})"
 
 
 def _remarks(models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test) -> Iterator[str]:
-    """Say what a reader might not expect."""
+    """Note what a reader might not expect."""
     for first, second in combinations(models, 2):
         one, other = models[first], models[second]
         if np.array_equal(one.better, other.better) and np.array_equal(one.equal, other.equal):
             yield f"{first} and {second} have the same ranks"
     if any(isnan(pair.low) for pair in pairs):
-        yield "– no interval where the differences have no spread"
+        yield "– no interval if the differences do not vary"
     if test == "wilcoxon":
-        yield "p is of the signs and sizes of differences in order, not of their mean"
+        yield "the Wilcoxon test is about the signed ranks of differences, not about their mean"
 
 
 def signed(x: float) -> str:
-    """Write a number with its sign."""
+    """Format a number with its sign.
+
+    Parameters
+    ----------
+    x : float
+        The number.
+
+    Returns
+    -------
+    str
+        The number; "+" before positive ones.
+    """
     return f"+{figure(x)}" if x > 0 else figure(x)

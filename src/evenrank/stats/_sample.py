@@ -1,19 +1,19 @@
-"""A sample of targets: which of them move together, and how each pulls on a metric.
+"""A sample of targets: its resampling units, and the influence of each unit on a metric.
 
 A power mean is a smooth function of one mean, `M = G(m)` with `m = sum_i w_i x_i / sum_i w_i`, where a
 target's term `x_i` is `f(r_i)^p` (`log f(r_i)` for p = 0), averaged over the ranks a tie allows. An
-adjusted metric is a line of M. So each has a first-order expansion in the targets,
+adjusted metric is an affine function of M. So each has a first-order expansion in the targets,
 
-    M* - M  ~  sum_i pull_i,    pull_i = G'(m) w_i (x_i - m) / sum_j w_j,
+    M* - M  ~  sum_i I_i,    I_i = G'(m) w_i (x_i - m) / sum_j w_j,
 
-and its variance is that of a sum over independent units (targets, triples, queries), with
-`pull_u = sum_{i in u} pull_i`:  `C / (C - 1) * sum_u pull_u^2` for C units (the delta method; for units
-of different weight, the linearised variance of a ratio of sums).
+and its variance is that of a sum over independent units (targets, triples, queries) with influence
+`I_u = sum_{i in u} I_i`:  `C / (C - 1) * sum_u I_u^2` for C units (the delta method; for units of
+different weight, the linearised variance of a ratio of sums).
 
-An average over relations, sides or any other key is one over fixed groups: other targets would have come
-from the same ones. A target then pulls by how far it is from the mean of its group g, not from m, and
-`C / (C - 1)` is that of the C units in g (the variance of a stratified sample). Queries, like targets,
-are a sample; so are groups of which each lies in one unit.
+A macro average over relations, sides or any other key averages over fixed groups: another test set would
+have the same groups. The influence of a target is then relative to the mean of its group g, not to m,
+and `C / (C - 1)` counts the C units in g (the variance of a stratified sample). Queries, like targets,
+are a sample; so are groups if each of them lies within one unit.
 """
 
 from __future__ import annotations
@@ -31,27 +31,45 @@ from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression, z
 from evenrank.metrics.chance import NullDistribution
-from evenrank.metrics.metric import Metric
+from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
 from evenrank.ranks.evaluation import bare
 from evenrank.ranks.ranks import TRIPLE, Ranks, average_name
 
-By = str | Sequence[str] | None
-ROUNDING = 1e-12  # of the numbers added up: sums closer than this are equal
-SAMPLED = ("micro", "query")  # averages over what is drawn, and not over fixed groups
+Unit = str | Sequence[str] | None
+ROUNDING = 1e-12  # relative to the numbers that are summed: sums closer than this are equal
+SAMPLED = ("micro", "query")  # averages over a sample, not over fixed groups
 
 
-def unit_name(ranks: Iterable[Ranks], by: By) -> str:
-    """Say what counts as one independent observation: by default the triple, where all name triples."""
-    if by is None:
+def unit_name(ranks: Iterable[Ranks], unit: Unit) -> str:
+    """Name the resampling unit: by default the triple, if all ranks have triples, else the target."""
+    if unit is None:
         return "triple" if all(set(TRIPLE) <= one.keys.keys() for one in ranks) else "target"
-    return by if isinstance(by, str) else ",".join(by)
+    return names_of("unit", unit)
+
+
+def names_of(what: str, given: str | Sequence[str]) -> str:
+    """Join names by commas; check that they are names."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) for n in names):
+        raise InputError(f"{what} must be a name, or a list of names", got=repr(given))
+    return ",".join(names)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """A metric's term of each target, and the function G that makes the metric of their mean."""
+    """The terms of a metric, one per target, and the function G that maps their mean to the metric.
+
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    x : ndarray of float
+        The term of each target.
+    reference : float
+        The scale of the terms.
+    """
 
     metric: Metric
     x: Floats
@@ -63,7 +81,18 @@ class Terms:
         return bool(np.isfinite(self.x).all())
 
     def value(self, mean: Floats | float) -> Floats:
-        """Make the metric of the mean of the terms: `G(m)`."""
+        """Compute the metric from the mean of its terms, `G(m)`.
+
+        Parameters
+        ----------
+        mean : float or ndarray
+            One or more means of terms.
+
+        Returns
+        -------
+        ndarray
+            The metric at each mean.
+        """
         p, q = self.metric.p, self.metric.q
         m = np.asarray(mean, dtype=float)
         with np.errstate(divide="ignore"):
@@ -73,7 +102,18 @@ class Terms:
         return np.asarray(self.reference**q * root)
 
     def slope(self, mean: float) -> float:
-        """Give `G'(m)`; NaN where G has none."""
+        """Compute the derivative `G'(m)`; NaN if there is none.
+
+        Parameters
+        ----------
+        mean : float
+            A mean of terms.
+
+        Returns
+        -------
+        float
+            The derivative.
+        """
         p, q = self.metric.p, self.metric.q
         if p == q:
             return float(self.reference**q)
@@ -83,30 +123,81 @@ class Terms:
         return q / p * value / mean if mean > 0 else nan
 
     def at_reference(self, reference: float) -> Floats:
-        """Give the terms on the scale of another reference."""
+        """Rescale the terms to another reference.
+
+        Parameters
+        ----------
+        reference : float
+            The scale to convert to.
+
+        Returns
+        -------
+        ndarray
+            The terms on that scale.
+        """
         if reference == self.reference:
             return self.x
         return np.asarray(self.x * (self.reference / reference) ** self.metric.p)
 
 
-class Error(NamedTuple):
-    """A standard error, and its degrees of freedom."""
+class StandardError(NamedTuple):
+    """A standard error, and its degrees of freedom.
+
+    Parameters
+    ----------
+    size : float
+        The standard error.
+    df : float
+        Its degrees of freedom.
+    """
 
     size: float
-    freedom: float
+    df: float
 
-    def reach(self, level: float) -> float:
-        """Give how far an interval of this level reaches, by Student's t."""
+    def margin(self, level: float) -> float:
+        """Compute the margin of error by Student's t.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level.
+
+        Returns
+        -------
+        float
+            Half the width of the confidence interval.
+        """
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.freedom, 0.5 + level / 2)) * self.size
+        return float(stdtrit(self.df, 0.5 + level / 2)) * self.size
 
 
 class Sample:
-    """Ranked targets with weights under an average, numbered by the unit they belong to.
+    """Targets with their weights under an average, their resampling units, and their groups.
 
-    `group` is the fixed group of each target, one for all where groups are none or a sample. What a unit
-    has in one group is a part of it; mostly that is all of the unit.
+    Targets of weight zero are left out.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The ranked targets.
+    ties : str, default "expected"
+        The tie-breaking rule.
+    average : str or sequence of str, default "micro"
+        The average, which weighs the targets.
+    unit : str, default "target"
+        The resampling unit.
+    groups : ndarray of int, optional
+        The fixed group of each target, numbered from 0, instead of the groups of the average.
+
+    Attributes
+    ----------
+    unit : ndarray of int
+        The unit of each target.
+    group : ndarray of int
+        The fixed group of each target; a single one if the average is not over fixed groups.
+    part : ndarray of int
+        The part of each target: a unit within a group. Mostly a unit lies in one group.
     """
 
     def __init__(
@@ -114,26 +205,29 @@ class Sample:
         ranks: Ranks,
         ties: Ties = "expected",
         average: str | Sequence[str] = "micro",
-        by: str = "target",
+        unit: str = "target",
+        groups: Ints | None = None,
     ) -> None:
-        """Leave out what weighs nothing."""
-        weight = ranks.weights_by(average)
-        unit = np.arange(len(ranks)) if by == "target" else ranks.units(by)
+        weight, given = ranks.weights_by(average), groups is not None
+        count = 0 if groups is None else int(groups.max(initial=-1)) + 1
+        units = np.arange(len(ranks)) if unit == "target" else ranks.units(unit)
         if weight is not None and not (weight > 0).all():
             weighs = weight > 0
             ranks, weight = ranks[weighs], weight[weighs]
-            _, unit = np.unique(unit[weighs], return_inverse=True)
-        self.ranks, self.ties, self.unit = ranks, ties, unit
+            _, units = np.unique(units[weighs], return_inverse=True)
+            groups = None if groups is None else groups[weighs]
+        self.ranks, self.ties, self.unit = ranks, ties, units
         self.weight: Floats = np.ones(len(ranks)) if weight is None else weight
-        self.units = int(unit.max()) + 1 if len(unit) else 0
-        self.group = np.zeros(len(unit), dtype=np.int64)
-        self.part, self._unit_of, self._group_of = unit, np.arange(self.units), self.group[: self.units]
-        if average_name(average) not in SAMPLED:
-            group = ranks.units(average)
-            part, (unit_of, group_of) = columns.encode([unit, group])
-            if len(unit_of) > len(np.unique(group)):  # else the groups are the sample
-                self.group, self.part, self._unit_of, self._group_of = group, part, unit_of, group_of
-        self._within = np.bincount(self._group_of)  # units in each group
+        self.units = int(units.max()) + 1 if len(units) else 0
+        self.group = np.zeros(len(units), dtype=np.int64)
+        self.part, self._unit_of, self._group_of = units, np.arange(self.units), self.group[: self.units]
+        if groups is None and average_name(average) not in SAMPLED:
+            groups = ranks.units(average)
+        if groups is not None:
+            part, (unit_of, group_of) = columns.encode([units, groups])
+            if given or len(unit_of) > len(np.unique(groups)):  # otherwise the groups are the sample
+                self.group, self.part, self._unit_of, self._group_of = groups, part, unit_of, group_of
+        self._within = np.bincount(self._group_of, minlength=count)  # units in each group
 
     @property
     def groups(self) -> int:
@@ -142,43 +236,82 @@ class Sample:
 
     @property
     def alone(self) -> int:
-        """Number of fixed groups with one unit, which have no spread of their own."""
+        """Number of fixed groups with a single unit, whose spread cannot be estimated."""
         return int((self._within == 1).sum()) if self.groups > 1 else 0
 
     @cached_property
     def tally(self) -> Tally:
-        """The targets, counted."""
+        """The tally of the targets."""
         r = self.ranks
         return Tally.of_checked(r.better, r.equal, r.candidates, self.weight)
 
     @cached_property
     def _rows(self) -> tuple[Ints, Ranges]:
-        """The distinct rows of counts, and which of them each target has."""
+        """The distinct counts of better and equal candidates, and which of them each target has."""
         row, (better, equal) = columns.encode([self.ranks.better, self.ranks.equal])
         return row, Ranges.of(better, equal, np.ones(len(better)), self.ties)
 
     def rank(self) -> Floats:
-        """Give one rank per target; under `expected` ties its expected value."""
+        """Compute one rank per target, under `expected` ties the expected rank.
+
+        Returns
+        -------
+        ndarray
+            The ranks.
+        """
         row, ranges = self._rows
         return np.asarray((ranges.low + ranges.high)[row] / 2.0)
 
     def terms(self, metric: Metric) -> Terms:
-        """Give the term of each target."""
+        """Compute the term of each target.
+
+        Parameters
+        ----------
+        metric : Metric
+            A power mean.
+
+        Returns
+        -------
+        Terms
+            The terms.
+        """
         row, ranges = self._rows
         x, reference = metric.term(float(ranges.low.min()), float(ranges.high.max()))
-        with np.errstate(divide="ignore"):  # f = 0 under p <= 0: an infinite term, as it should be
+        with np.errstate(divide="ignore"):  # f = 0 under p <= 0 makes an infinite term
             return Terms(metric, ranges.mean(x)[row], reference)
 
     def total(self, column: Floats) -> Floats:
-        """Add a column up within each unit."""
+        """Sum a column within each unit.
+
+        Parameters
+        ----------
+        column : ndarray
+            A value per target.
+
+        Returns
+        -------
+        ndarray
+            A sum per unit.
+        """
         return np.bincount(self.unit, weights=column, minlength=self.units).astype(float, copy=False)
 
     def net(self, x: Floats) -> Floats:
-        """Add a column up by weight within each unit; what is only rounding is zero."""
+        """Compute the weighted sum of a column within each unit, with rounding errors set to zero.
+
+        Parameters
+        ----------
+        x : ndarray
+            A value per target.
+
+        Returns
+        -------
+        ndarray
+            A sum per unit.
+        """
         return self._net(x, x, self.unit)
 
     def _net(self, x: Floats, of: Floats, owner: Ints) -> Floats:
-        """Add a column up by weight; what is only the rounding of larger numbers is zero."""
+        """Compute weighted sums; the rounding error of larger numbers is set to zero."""
         total, size = (
             np.bincount(owner, self.weight * column).astype(float, copy=False)
             for column in (x, np.abs(of))
@@ -187,64 +320,148 @@ class Sample:
         return total
 
     def mean(self, x: Floats) -> float:
-        """Give the weighted mean of a column."""
+        """Compute the weighted mean of a column.
+
+        Parameters
+        ----------
+        x : ndarray
+            A value per target.
+
+        Returns
+        -------
+        float
+            The mean.
+        """
         return float((self.weight * x).sum() / self.weight.sum())  # BLAS would wake threads for this
 
-    def pull(self, x: Floats) -> Floats:
-        """Give how each part of a unit pulls on the weighted mean of a column.
+    def influence(self, x: Floats) -> Floats:
+        """Compute the influence of each part of a unit on the weighted mean of a column.
 
-        The pulls within a group add up to zero; only a unit that is alone in its group pulls by how far
-        it is from the mean of all.
+        Within a group the influences sum to zero, unless the group has a single unit: its influence is
+        its distance from the mean of all targets.
+
+        Parameters
+        ----------
+        x : ndarray
+            A value per target.
+
+        Returns
+        -------
+        ndarray
+            The influence of each part.
         """
         mean: Floats | float = self.mean(x)
         if self.groups > 1:
-            means = np.bincount(self.group, self.weight * x) / np.bincount(self.group, self.weight)
-            mean = np.where(self._within > 1, means, mean)[self.group]
+            mean = np.where(self._within > 1, self._means(x), mean)[self.group]
         return np.asarray(self._net(x - mean, x, self.part) / self.weight.sum())
 
-    def error(self, pull: Floats) -> Error:
-        """Give the standard error that pulls make; with fixed groups, Satterthwaite's freedom (1946)."""
+    def error(self, influence: Floats) -> StandardError:
+        """Compute a standard error from influences.
+
+        With fixed groups, the degrees of freedom are those of Satterthwaite (1946).
+
+        Parameters
+        ----------
+        influence : ndarray
+            The influence of each part.
+
+        Returns
+        -------
+        StandardError
+            The standard error; NaN with fewer than two units.
+        """
         if self.units < 2:
-            return Error(nan, nan)
+            return StandardError(nan, nan)
         n, most = self._within, self.units - 1
-        pull = pull * np.sqrt(n / np.maximum(n - 1, 1))[self._group_of]
-        size = sqrt(float((np.bincount(self._unit_of, pull) ** 2).sum()))
+        influence = self._unbiased(influence)
+        size = sqrt(float((np.bincount(self._unit_of, influence) ** 2).sum()))
         if self.groups == 1 or not size > 0:
-            return Error(size, most)
-        variance = np.bincount(self._group_of, pull**2)
+            return StandardError(size, most)
+        variance = np.bincount(self._group_of, influence**2)
         lone, others = variance[n == 1], variance[n > 1]
         doubt = (others**2 / (n[n > 1] - 1)).sum() + lone.sum() ** 2 / max(len(lone), 1)
-        return Error(size, min(float(variance.sum() ** 2 / doubt), most))
+        return StandardError(size, min(float(variance.sum() ** 2 / doubt), most))
 
-    def pull_on(self, expression: Expression) -> Floats:
-        """Give how each part pulls on a metric of finite terms, to first order; NaN without a slope."""
+    def errors_by_group(self, metric: Metric | Statistic) -> list[StandardError]:
+        """Compute the standard error of a metric in each group, on the targets of that group alone.
+
+        Parameters
+        ----------
+        metric : Metric or Statistic
+            The metric.
+
+        Returns
+        -------
+        list of StandardError
+            The standard errors, with the number of units less one as degrees of freedom; NaN without
+            spread, without a derivative, and for metrics that are not a mean over targets.
+        """
+        size = np.full(self.groups, nan)
+        if isinstance(metric, Metric) and abs(metric.p) < inf:
+            terms = self.terms(metric)
+            with np.errstate(divide="ignore", invalid="ignore"):  # empty groups, infinite terms
+                slope = np.abs([terms.slope(mean) for mean in self._means(terms.x).tolist()])
+                share = np.bincount(self.group, self.weight, self.groups) / self.weight.sum()
+                influence = self._unbiased(self.influence(terms.x))
+                variance = np.bincount(self._group_of, influence**2, self.groups)
+                size = np.sqrt(variance) * slope / share
+        size[(self._within < 2) | ~(size > 0)] = nan
+        return list(map(StandardError, size.tolist(), (self._within - 1).tolist()))
+
+    def _means(self, x: Floats) -> Floats:
+        """Compute the weighted mean of a column in each group."""
+        total, mass = (
+            np.bincount(self.group, column, self.groups) for column in (self.weight * x, self.weight)
+        )
+        return np.asarray(total / mass)
+
+    def _unbiased(self, influence: Floats) -> Floats:
+        """Scale influences by the square root of n / (n - 1), for the n units of their group."""
+        n = self._within
+        return influence * np.sqrt(n / np.maximum(n - 1, 1))[self._group_of]
+
+    def influence_on(self, expression: Expression) -> Floats:
+        """Compute the influence of each part on a metric of finite terms, to first order.
+
+        Parameters
+        ----------
+        expression : Metric or Adjusted
+            The metric.
+
+        Returns
+        -------
+        ndarray
+            The influence of each part; NaN if the metric has no derivative at its value.
+        """
         metric = smooth(expression)
         terms = self.terms(metric)
         mean = self.mean(terms.x)
         slope = terms.slope(mean) * self._map_slope(expression, float(terms.value(mean)))
-        return np.asarray(slope * self.pull(terms.x))
+        return np.asarray(slope * self.influence(terms.x))
 
     def _map_slope(self, expression: Expression, value: float) -> float:
-        """The slope of an adjustment; its chance law is that of the sizes, which are not drawn."""
+        """Compute the slope of an adjustment; the null distribution is held fixed."""
         if not isinstance(expression, Adjusted):
             return 1.0
-        law = NullDistribution(expression.metric, self.tally.sizes)
+        null = NullDistribution(expression.metric, self.tally.sizes)
         if expression.adjustment == "phi":
-            line = z(law)
+            line = z(null)
             return line.scale * exp(-0.5 * line(value) ** 2) / sqrt(2.0 * pi)
-        line_or_map = expression.map(law)
+        line_or_map = expression.map(null)
         assert isinstance(line_or_map, Affine)
         return line_or_map.scale
 
 
 def smooth(expression: Expression) -> Metric:
-    """Give the metric behind an expression; refuse what is no smooth function of a mean over targets."""
+    """Get the metric of an expression; raise `InputError` unless it is a smooth function of a mean."""
     metric = bare(expression)
     if not isinstance(metric, Metric) or abs(metric.p) == inf:
         raise InputError(
-            f"{expression} is not made of a term per target",
-            allowed="means such as mrr, hits@10, mr, gmr, and these adjusted for chance",
+            f"{expression} is not a mean over targets",
+            allowed="means such as mrr, hits@10, mr, gmr, also adjusted for chance",
         )
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
-        raise InputError(f"{expression} is computed from the candidate counts, whatever the ranks are")
+        raise InputError(
+            f"{expression} is computed from the numbers of candidates; it does not depend on the ranks"
+        )
     return metric

@@ -1,4 +1,4 @@
-"""Several runs of one model, and several models on several data sets."""
+"""Summaries of several runs of a model, and comparisons of models across data sets."""
 
 from __future__ import annotations
 
@@ -14,49 +14,76 @@ from evenrank._internal.arrays import Floats
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow, bare, cell, evaluate
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Ranks, average_name, tie_rule
 from evenrank.stats._intervals import check_level, percent
-from evenrank.stats._join import OWN, check_protocols, check_ranks
+from evenrank.stats._join import OWN, check_protocols, check_ranks, named_models
+from evenrank.stats._sample import names_of
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "index(mrr)")
-FEW = 5  # data sets below which the Friedman test can hardly find anything
+FEW = 5  # with fewer data sets, the Friedman test has hardly any power
 
 
 class Spread(NamedTuple):
-    """A metric over several runs: mean, standard deviation (n - 1), how many, least and most."""
+    """A metric over several runs.
+
+    Parameters
+    ----------
+    metric : Metric or Adjusted
+        The metric.
+    model : str
+        The model; empty if there is one only.
+    mean : float
+        The mean over the runs.
+    sd : float
+        The standard deviation over the runs (with n - 1).
+    n : int
+        The number of runs.
+    min, max : float
+        The smallest and the largest value.
+    """
 
     metric: Expression
     model: str
     mean: float
     sd: float
     n: int
-    least: float
-    most: float
+    min: float
+    max: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunSummary(Shown):
-    """Metrics over several runs of one or more models; prints as a table."""
+    """Metrics over several runs of one or more models; prints as a table.
+
+    Parameters
+    ----------
+    spreads : tuple of Spread
+        One entry per model and metric.
+    protocol : Protocol
+        What the protocols of all runs share.
+    notes : tuple of str
+        Remarks, such as runs that differ in their protocols.
+    """
 
     spreads: tuple[Spread, ...]
     protocol: Protocol
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per model and metric."""
+        """List one dictionary per model and metric."""
         return [{**s._asdict(), "metric": str(s.metric)} for s in self.spreads]
 
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, protocol and notes included."""
+        """Collect all results, with protocol and notes."""
         return {"protocol": self.protocol.to_dict(), "rows": self.rows(), "notes": list(self.notes)}
 
     def tables(self) -> list[Table]:
-        """Lay it out: one line per model and metric."""
+        """Build the table: a row per model and metric."""
         named = any(s.model for s in self.spreads)
         rows = [
             [
@@ -65,44 +92,69 @@ class RunSummary(Shown):
                 cell(s.metric, s.mean),
                 figure(s.sd),
                 str(s.n),
-                *(cell(s.metric, x) for x in (s.least, s.most)),
+                *(cell(s.metric, x) for x in (s.min, s.max)),
             ]
             for s in self.spreads
         ]
-        header = [*(["model"] if named else []), "metric", "mean", "sd", "n", "least", "most"]
+        header = [*(["model"] if named else []), "metric", "mean", "sd", "n", "min", "max"]
         return [Table(header, rows, [*self.notes, str(self.protocol)], labels=1 + named)]
 
 
 def summarize_runs(
     runs: Iterable[Ranks] | Mapping[str, Iterable[Ranks]],
-    *metrics: str | Expression,
+    *metrics: Metrics,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> RunSummary:
-    """Sum up several runs: mean, standard deviation and number of seeds or folds, per metric.
+    """Summarize several runs: mean, standard deviation and number of seeds or folds, per metric.
 
-    The standard deviation tells how much a run differs from the next. That is not what an interval of
-    one run tells, which is how much other test triples would have changed it.
+    Parameters
+    ----------
+    runs : list of Ranks, or mapping of str to list of Ranks
+        The runs of a model, or of several models.
+    *metrics : str, Metric or list of these
+        The metrics; by default "mrr", "hits@1", "hits@10", "index(mrr)".
+    ties : str, optional
+        The tie-breaking rule; by default that of the protocols.
+    average : str or sequence of str, default "micro"
+        "micro", or a macro average: "query", or key columns such as "relation".
 
+    Returns
+    -------
+    RunSummary
+        The mean, standard deviation, minimum and maximum of each metric.
+
+    Raises
+    ------
+    InputError
+        If there are no runs.
+
+    Notes
+    -----
+    The standard deviation shows how much runs differ. A confidence interval of one run shows something
+    else: how much the choice of test triples matters.
+
+    Examples
+    --------
     >>> runs = [Ranks.of(r, candidates=50) for r in ([1, 2, 9], [1, 3, 4], [2, 2, 5])]
     >>> print(summarize_runs(runs, "mrr", "mr"))
-    metric    mean      sd  n   least    most
+    metric    mean      sd  n     min     max
     ------  ------  ------  -  ------  ------
     mrr ↑   0.4883  0.0766  3  0.4000  0.5370
     mr ↓     3.222  0.6939  3   2.667   4.000
-    average: micro; ties: expected [788eeea3]
+    usual protocol [788eeea3]
     """
     given = runs if isinstance(runs, Mapping) else {"": runs}
-    # ranks alone would be taken row by row
-    lists = {name: [s] if isinstance(s, Ranks) else list(s) for name, s in given.items()}
+    lists = {str(name): _listed(several) for name, several in given.items()}
     every = [ranks for several in lists.values() for ranks in several]
     for ranks in every:
         check_ranks("every run", ranks, do="e.g. er.summarize_runs([first, second, third])")
+    names_of("average", average)
     empty = [name for name, several in lists.items() if not several]
     if empty or not every:
         got = f"none for {empty[0]}" if empty and empty[0] else "none"
-        raise InputError("no runs to sum up", got=got, do="give the ranks of each seed or fold")
-    wanted = list(dict.fromkeys(map(parse, metrics or DEFAULT)))
+        raise InputError("no runs to summarize", got=got, do="pass the ranks of each seed or fold")
+    wanted = list(dict.fromkeys(map(parse, listed(metrics) or DEFAULT)))
     ties = tie_rule(every, ties)
     spreads = []
     for name, several in lists.items():
@@ -119,6 +171,13 @@ def summarize_runs(
     return RunSummary(tuple(spreads), protocol, tuple(_remarks(lists, every)))
 
 
+def _listed(runs: Any) -> list[Any]:
+    """Turn runs into a list; a single run is one, not a list of rows."""
+    if isinstance(runs, Ranks) or not isinstance(runs, Iterable) or isinstance(runs, str):
+        return [runs]
+    return list(runs)
+
+
 def _spread(metric: Expression, model: str, values: list[float]) -> Spread:
     n = len(values)
     sd = stdev(values) if n > 1 else nan
@@ -126,19 +185,31 @@ def _spread(metric: Expression, model: str, values: list[float]) -> Spread:
 
 
 def _remarks(lists: Mapping[str, Sequence[Ranks]], every: Sequence[Ranks]) -> list[str]:
-    """Say where a spread is missing, and where runs are not of one test set."""
+    """Note models with a single run, and runs with different protocols."""
     notes = [
-        f"– one run{f' of {name}' * bool(name)} has no sd" for name, r in lists.items() if len(r) == 1
+        f"– a single run{f' of {name}' * bool(name)} has no sd"
+        for name, r in lists.items()
+        if len(r) == 1
     ]
     entries = dict.fromkeys(k for ranks in every for k in ranks.protocol.to_dict() if k not in OWN)
     apart = [k for k in entries if len({ranks.protocol.to_dict().get(k) for ranks in every}) > 1]
     if apart:
-        notes.append(f"the runs differ in {', '.join(apart)}, and their sd holds that too")
+        notes.append(f"the runs differ in {', '.join(apart)}, which adds to their sd")
     return notes
 
 
-class Standing(NamedTuple):
-    """A model across data sets: the mean of its ranks among the models, and the mean of its indices."""
+class AverageRank(NamedTuple):
+    """A model across data sets.
+
+    Parameters
+    ----------
+    model : str
+        The model.
+    rank : float
+        Its average rank among the models.
+    mean_index : float
+        The mean of its adjusted index.
+    """
 
     model: str
     rank: float
@@ -147,7 +218,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """A model on a data set: the metric, adjusted, and the model's rank among the models there."""
+    """A model on a data set: the metric, its adjusted values, and the rank among the models."""
 
     data: str
     model: str
@@ -159,48 +230,65 @@ class Result:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AcrossDatasets(Shown):
-    """Models across data sets: what each gets where, average ranks, and which ones cannot be told apart.
+    """Models compared across data sets by their average ranks; prints as tables.
 
-    `statistic` and `p` are of the Friedman test that all models are equally good. Two models whose
-    average ranks differ by less than `critical_difference` are not told apart (Nemenyi); `alike` lists
-    the largest sets of these.
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    results : tuple of Result
+        One entry per data set and model.
+    average_ranks : tuple of AverageRank
+        The models, the best average rank first.
+    statistic, p : float
+        The Friedman test of the null hypothesis that all models are equal.
+    critical_difference : float
+        The difference of average ranks from which on two models differ significantly (Nemenyi).
+    undecided : tuple of tuple of str
+        The largest groups of models without a significant difference.
+    level : float
+        The confidence level.
+    protocol : Protocol
+        What the protocols of all ranks share.
+    notes : tuple of str
+        Remarks.
     """
 
     metric: Metric | Statistic
     results: tuple[Result, ...]
-    standings: tuple[Standing, ...]
+    average_ranks: tuple[AverageRank, ...]
     statistic: float
     p: float
     critical_difference: float
-    alike: tuple[tuple[str, ...], ...]
+    undecided: tuple[tuple[str, ...], ...]
     level: float
     protocol: Protocol
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per data set and model, with the model's average rank."""
-        average = {standing.model: standing.rank for standing in self.standings}
+        """List one dictionary per data set and model, with the model's average rank."""
+        average = {one.model: one.rank for one in self.average_ranks}
         return [
             {"metric": str(self.metric), **asdict(r), "average_rank": average[r.model]}
             for r in self.results
         ]
 
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, protocol and notes included."""
+        """Collect all results, with protocol and notes."""
         return {
             "protocol": self.protocol.to_dict(),
             "metric": str(self.metric),
             "level": self.level,
             "rows": self.rows(),
-            "standings": [standing._asdict() for standing in self.standings],
+            "average_ranks": [one._asdict() for one in self.average_ranks],
             "friedman": {"statistic": self.statistic, "p": self.p},
             "critical_difference": self.critical_difference,
-            "alike": [list(group) for group in self.alike],
+            "undecided": [list(group) for group in self.undecided],
             "notes": list(self.notes),
         }
 
     def tables(self) -> list[Table]:
-        """Lay it out: models by data sets, then the average ranks."""
+        """Build the tables: the models on each data set, then their average ranks."""
         signed = Adjusted("z", self.metric)
         within = [
             [
@@ -213,51 +301,91 @@ class AcrossDatasets(Shown):
             for r in self.results
         ]
         header = ["data", "model", f"{self.metric} {arrow(self.metric)}", "index", "z", "rank"]
-        standings = [[s.model, f"{s.rank:.3g}", figure(s.mean_index)] for s in self.standings]
-        alike = "; ".join(" = ".join(group) for group in self.alike) or "none"
+        average_ranks = [[a.model, f"{a.rank:.3g}", figure(a.mean_index)] for a in self.average_ranks]
+        undecided = "; ".join(" = ".join(group) for group in self.undecided) or "none"
         notes = [
             f"Friedman test: {figure(self.statistic)}, p {figure(self.p)}; critical difference of ranks "
             f"(Nemenyi, {percent(self.level)}): {figure(self.critical_difference)}",
-            f"not told apart: {alike}",
+            f"not significantly different: {undecided}",
             *self.notes,
             str(self.protocol),
         ]
         return [
             Table(header, within, labels=2),
-            Table(["model", "average rank", "mean index"], standings, notes),
+            Table(["model", "average rank", "mean index"], average_ranks, notes),
         ]
 
 
 def across_datasets(
     data: Mapping[str, Mapping[str, Ranks]],
-    metric: str | Metric | Statistic = "mrr",
+    metric: Metrics = "mrr",
     *,
     level: float = 0.95,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> AcrossDatasets:
-    """Compare models across data sets by their ranks on each (Demšar 2006).
+    """Compare models across data sets by their average ranks (Demšar 2006).
 
-    `data` has the ranks of every model on every data set. Values of different data sets do not compare,
-    so they are adjusted for chance, and only the order of models within a data set is tested: the
-    Friedman test asks whether any model is better at all, and average ranks closer than Nemenyi's
-    critical difference `q sqrt(k (k + 1) / (6 N))`, for k models on N data sets, do not tell two models
-    apart.
+    Parameters
+    ----------
+    data : mapping of str to mapping of str to Ranks
+        The ranks of every model on every data set: ``{"wn18rr": {"a": ranks, "b": ranks}, ...}``. On
+        each, models may also be a list; they are then called by the model of their protocol.
+    metric : str or Metric, default "mrr"
+        The metric that orders the models.
+    level : float, default 0.95
+        The confidence level.
+    ties : str, optional
+        The tie-breaking rule; by default that of the protocols.
+    average : str or sequence of str, default "micro"
+        "micro", or a macro average: "query", or key columns such as "relation".
 
+    Returns
+    -------
+    AcrossDatasets
+        The models on each data set, their average ranks, and the tests.
+
+    Raises
+    ------
+    InputError
+        If a model lacks a data set, or models on a data set differ in their protocols or candidates.
+    DegenerateError
+        If the metric cannot be adjusted for chance on a data set.
+
+    Notes
+    -----
+    Values on different data sets are not comparable. They are adjusted for chance, and only the order of
+    models within each data set is tested: the Friedman test tests whether any models differ; two models
+    differ significantly if their average ranks differ by Nemenyi's critical difference
+    ``q sqrt(k (k + 1) / (6 N))`` or more, for k models on N data sets.
+
+    Examples
+    --------
     >>> good, fair, poor = (Ranks.of(r, candidates=50) for r in ([1, 2, 9], [2, 3, 20], [9, 30, 41]))
-    >>> result = across_datasets({d: {"good": good, "fair": fair, "poor": poor} for d in ("d1", "d2", "d3")})
-    >>> [(s.model, s.rank) for s in result.standings], round(result.critical_difference, 3)
+    >>> models = {"good": good, "fair": fair, "poor": poor}
+    >>> result = across_datasets({"d1": models, "d2": models, "d3": models})
+    >>> [(a.model, a.rank) for a in result.average_ranks], round(result.critical_difference, 3)
     ([('good', 1.0), ('fair', 2.0), ('poor', 3.0)], 1.914)
     """
     check_level(level)
+    names_of("average", average)
+    data = _named(data)
     models = _models(data)
     ties = tie_rule((ranks for ranked in data.values() for ranks in ranked.values()), ties)
-    metric = bare(parse(metric))
+    asked = [parse(one) for one in listed([metric])]
+    if len(asked) != 1:
+        got = ", ".join(map(str, asked)) or "none"
+        raise InputError(
+            "across_datasets orders models by one metric", got=got, do="call it once for each"
+        )
+    base = bare(asked[0])
     notes: list[str] = []
     results: list[Result] = []
-    wanted = [metric, Adjusted("index", metric), Adjusted("z", metric)]
+    wanted = [base, Adjusted("index", base), Adjusted("z", base)]
     for name, ranked in data.items():
-        notes += [f"{name}: {note}" for note in check_protocols(ranked, do="rank them alike")]
+        notes += [
+            f"{name}: {note}" for note in check_protocols(ranked, do="rank them under one protocol")
+        ]
         tallies = [ranked[model].tally(average) for model in models]
         _check_sizes(name, ranked, models, [tally.sizes for tally in tallies])
         try:
@@ -265,7 +393,7 @@ def across_datasets(
                 evaluate([tally], wanted, ties=ties).values_by_group[0].tolist() for tally in tallies
             ]
         except DegenerateError as error:
-            do = "leave the data set out, or choose another metric"
+            do = "leave out the data set, or choose another metric"
             raise DegenerateError(f"on {name}, {error.what}", do=do) from None
         ranks = _ranks(np.array([index for _, index, _ in made]))
         results += [
@@ -274,30 +402,29 @@ def across_datasets(
         ]
     table = np.array([result.rank for result in results]).reshape(len(data), len(models))
     statistic, p = friedman(table)
-    reach = critical_difference(len(models), len(data), level)
-    standings = sorted(
+    critical = critical_difference(len(models), len(data), level)
+    average_ranks = sorted(
         (
-            Standing(model, float(column.mean()), fmean(r.index for r in results if r.model == model))
+            AverageRank(model, float(column.mean()), fmean(r.index for r in results if r.model == model))
             for model, column in zip(models, table.T, strict=True)
         ),
-        key=lambda standing: standing.rank,
+        key=lambda one: one.rank,
     )
     if len(data) < FEW:
-        notes.append(f"{len(data)} data sets are few: not told apart does not mean equal")
+        notes.append(f"{len(data)} data sets are few: no significant difference does not mean equal")
     protocol = replace(
         shared(ranks.protocol for ranked in data.values() for ranks in ranked.values()),
         average=average_name(average),
         ties=ties,
     )
-    alike = tuple(_alike(standings, reach))
     return AcrossDatasets(
-        metric,
+        base,
         tuple(results),
-        tuple(standings),
+        tuple(average_ranks),
         statistic,
         p,
-        reach,
-        alike,
+        critical,
+        tuple(_undecided(average_ranks, critical)),
         level,
         protocol,
         tuple(notes),
@@ -305,10 +432,10 @@ def across_datasets(
 
 
 def friedman(ranks: Floats) -> tuple[float, float]:
-    """Give Friedman's statistic and its p, from ranks of models (columns) on data sets (rows).
+    """Compute the Friedman statistic and its p-value from ranks of models (columns) on data sets (rows).
 
-    `chi^2 = 12 N / (k (k + 1)) * sum_j (R_j - (k + 1) / 2)^2`, divided by the share of the spread that
-    ties leave; chi-squared with k - 1 degrees of freedom (Friedman 1937).
+    `chi^2 = 12 N / (k (k + 1)) * sum_j (R_j - (k + 1) / 2)^2`, corrected for ties;
+    chi-squared with k - 1 degrees of freedom (Friedman 1937).
     """
     from scipy.special import chdtrc
 
@@ -322,7 +449,7 @@ def friedman(ranks: Floats) -> tuple[float, float]:
 
 
 def critical_difference(models: int, data_sets: int, level: float = 0.95) -> float:
-    """Give Nemenyi's critical difference of average ranks.
+    """Compute Nemenyi's critical difference of average ranks.
 
     >>> round(critical_difference(4, 14, 0.95), 2)  # Demšar 2006, section 3.2.2's example: 1.25
     1.25
@@ -334,32 +461,39 @@ def critical_difference(models: int, data_sets: int, level: float = 0.95) -> flo
 
 
 def _ranks(index: Floats) -> Floats:
-    """Rank models, the largest index first; equals share their mean rank."""
+    """Rank models, the largest index first; ties get their mean rank."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(-index), dtype=float)
 
 
-def _alike(standings: Sequence[Standing], reach: float) -> Iterable[tuple[str, ...]]:
-    """Give the largest runs of models whose average ranks lie within reach of each other."""
+def _undecided(ordered: Sequence[AverageRank], critical: float) -> Iterable[tuple[str, ...]]:
+    """Find the largest groups of models whose average ranks differ less than critically."""
     last = 0
-    for start, first in enumerate(standings):
-        stop = max(i for i, s in enumerate(standings) if s.rank - first.rank < reach) + 1
+    for start, first in enumerate(ordered):
+        stop = max(i for i, a in enumerate(ordered) if a.rank - first.rank < critical) + 1
         if stop > max(last, start + 1):
-            yield tuple(s.model for s in standings[start:stop])
+            yield tuple(a.model for a in ordered[start:stop])
         last = max(last, stop)
 
 
-def _models(data: Mapping[str, Any]) -> list[str]:
-    """Give the models, which every data set must have."""
+def _named(data: Any) -> dict[str, dict[str, Ranks]]:
+    """Check the type of nested mappings, and name the models on each data set."""
+    do = 'e.g. {"nations": {"a": ranks_a, "b": ranks_b}, ...}'
+    if not isinstance(data, Mapping):
+        raise InputError("data must map data sets to models", got=type(data).__name__, do=do)
+    for name, ranked in data.items():
+        if not isinstance(ranked, Mapping | list | tuple):
+            raise InputError(f"{name} must map models to ranks", got=type(ranked).__name__, do=do)
+        for model, ranks in ranked.items() if isinstance(ranked, Mapping) else ():
+            check_ranks(f"{model} on {name}", ranks, do=do)
+    return {str(name): named_models([ranked], {}) for name, ranked in data.items()}
+
+
+def _models(data: Mapping[str, Mapping[str, Ranks]]) -> list[str]:
+    """List the models, which every data set must have."""
     if len(data) < 2:
         raise InputError("comparing across data sets needs two or more", got=len(data))
-    for name, ranked in data.items():
-        if not isinstance(ranked, Mapping):
-            do = 'e.g. {"nations": {"a": ranks_a, "b": ranks_b}, ...}'
-            raise InputError(f"{name} must name its models", got=type(ranked).__name__, do=do)
-        for model, ranks in ranked.items():
-            check_ranks(f"{model} on {name}", ranks, do="rank it there")
     _check_once(data)
     models = list(dict.fromkeys(model for ranked in data.values() for model in ranked))
     if len(models) < 2:
@@ -370,34 +504,31 @@ def _models(data: Mapping[str, Any]) -> list[str]:
     if absent:
         more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
         raise InputError(
-            "every model must be there on every data set",
+            "every model needs ranks on every data set",
             got=f"no ranks of {', '.join(absent[:3])}{more}",
-            do="rank it there, or leave the model or the data set out",
+            do="rank it there, or leave out the model or the data set",
         )
     return models
 
 
 def _check_once(data: Mapping[str, Mapping[str, Ranks]]) -> None:
-    """Refuse one data set under two names, told by its content: it would count twice."""
+    """Check by content that no data set occurs under two names: it would count twice."""
     names: dict[tuple[str, str | None], str] = {}
     for name, ranked in data.items():
         facts = {(r.protocol.content, r.protocol.split) for r in ranked.values()}
         for content, split in facts:
             if content and names.setdefault((content, split), name) != name:
                 got = f"{names[content, split]} and {name}, content {content}"
-                raise InputError("one data set twice", got=got, do="give each data set once")
+                raise InputError("the same data set twice", got=got, do="pass each data set once")
 
 
 def _check_sizes(
     name: str, ranked: Mapping[str, Ranks], models: Sequence[str], sizes: Sequence[object]
 ) -> None:
-    """Refuse models whose targets have other candidates, or weigh something else."""
+    """Check that the models have the same numbers of candidates, and weights."""
     first, *others = models
     for model, one in zip(others, sizes[1:], strict=True):
         if one != sizes[0]:
             mine, theirs = (np.sort(ranked[m].candidates) for m in (first, model))
-            alike = np.array_equal(mine, theirs)
-            what = (
-                "weigh their targets differently" if alike else "were ranked among different candidates"
-            )
-            raise InputError(f"the models {what}", got=f"{first} and {model} on {name}")
+            what = "weights" if np.array_equal(mine, theirs) else "numbers of candidates"
+            raise InputError(f"the models have different {what}", got=f"{first} and {model} on {name}")

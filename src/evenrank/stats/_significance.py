@@ -1,11 +1,11 @@
-"""Paired tests: how likely a difference as large is when it does not matter which model is which.
+"""Paired tests of the null hypothesis that two models are exchangeable, and corrections for many tests.
 
-All work on differences `d_u`, one per independent unit and already summed over the unit's targets. The
-sign-flip permutation test supposes only that, were the models equally good, each `d_u` might as well
-have had the other sign. It tests the metric itself, though it adds terms: with the two means of terms
+All tests take differences `d_u`, one per independent unit and already summed over its targets. The
+sign-flip permutation test assumes only that under the null hypothesis each `d_u` is as likely to have
+the other sign. It tests the metric itself, though it adds terms: with the two means of terms
 `(s + t) / 2` and `(s - t) / 2`, flips change `t` alone, and `|G((s + t) / 2) - G((s - t) / 2)|` grows
 with `|t|` for every monotone G. So the difference of two GMRs, or of two indices, is as extreme among
-all flips as the difference of the mean terms is.
+all flips as the difference of the mean terms.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats
-from evenrank.stats._sample import ROUNDING, Error
+from evenrank.stats._sample import ROUNDING, StandardError
 
 Test = Literal["permutation", "t", "wilcoxon"]
 Correction = Literal["holm", "bonferroni", "bh", "none"]
-BLOCK = 4_000_000  # signs held at once
+BLOCK = 4_000_000  # signs in memory at once
 
 
 def permutation(differences: Floats, samples: int, seed: int) -> Floats:
-    """Give the two-sided p of each column of differences under sign flips.
+    """Compute the two-sided p-value of each column of differences under sign flips.
 
-    All `2^k` flips of k differences that are not zero are listed where they are not more than `samples`;
-    else `samples` random ones are drawn, the observed one counted with them (Phipson and Smyth 2010).
-    A matrix of signs is only ever held in blocks.
+    If there are at most `samples` flips of the k nonzero differences, all `2^k` are listed; otherwise
+    `samples` random ones are drawn, and the observed one is counted with them (Phipson and Smyth 2010).
+    The matrix of signs is made in blocks.
 
     >>> permutation(np.array([[3.0], [1.0], [0.0], [2.0]]), samples=100, seed=0).tolist()
     [0.25]
@@ -54,7 +54,7 @@ def permutation(differences: Floats, samples: int, seed: int) -> Floats:
 
 
 def _listed(columns: int) -> Iterator[Floats]:
-    """List all ways to toss some coins, in blocks."""
+    """List all combinations of signs, in blocks."""
     step = max(1, BLOCK // max(1, columns))
     for first in range(0, 2**columns, step):
         number = np.arange(first, min(first + step, 2**columns))
@@ -62,24 +62,24 @@ def _listed(columns: int) -> Iterator[Floats]:
 
 
 def _coins(rng: np.random.Generator, rows: int, columns: int) -> Floats:
-    """Toss fair coins: one random bit each."""
+    """Draw random signs, one bit each."""
     width = -(-columns // 8)
     bits = np.frombuffer(rng.bytes(rows * width), dtype=np.uint8).reshape(rows, width)
     return np.unpackbits(bits, axis=1, count=columns).astype(float)
 
 
 def _as_extreme(flips: Floats, d: Floats) -> NDArray[np.int64]:
-    """Count the flips whose sum is at least as far from zero as the sum without any."""
+    """Count the flips whose sum is at least as far from zero as the observed sum."""
     total = d.sum(axis=0)
     least = np.abs(total) - ROUNDING * np.abs(d).sum(axis=0)
     return np.asarray((np.abs(total - 2.0 * (flips @ d)) >= least).sum(axis=0))
 
 
-def t_test(difference: float, error: Error, units: int) -> float:
-    """Give the two-sided p of a mean difference of some units by Student's t.
+def t_test(difference: float, error: StandardError, units: int) -> float:
+    """Compute the two-sided p-value of a mean difference by Student's t.
 
-    Differences that do not vary have no t. Then p is that of sign flips, which only sees that all signs
-    agree: two units cannot make it zero.
+    Differences that do not vary have no t statistic. Then the p-value is that of sign flips, so that two
+    units cannot make it zero.
     """
     from scipy.special import stdtr
 
@@ -87,13 +87,13 @@ def t_test(difference: float, error: Error, units: int) -> float:
         return 1.0
     if error.size == 0:
         return float(2.0 ** (1 - units))
-    return 2.0 * float(stdtr(error.freedom, -abs(difference) / error.size))
+    return 2.0 * float(stdtr(error.df, -abs(difference) / error.size))
 
 
 def wilcoxon(differences: Floats) -> float:
-    """Give the two-sided p of the signed-rank test; zero differences are left out (Wilcoxon 1945).
+    """Compute the two-sided p-value of the signed-rank test, without zero differences (Wilcoxon 1945).
 
-    Differences are taken to 40 bits: 1/3 - 1/6 and 1/6, which only rounding holds apart, are equal.
+    Differences are rounded to 40 bits: 1/3 - 1/6 and 1/6, which differ only by rounding, are equal.
     """
     from scipy import stats
 
@@ -103,14 +103,14 @@ def wilcoxon(differences: Floats) -> float:
 
 
 def standardised(difference: float, standard_error: float, units: int) -> float:
-    """Give the mean difference in standard deviations of the units' differences (Cohen's d_z)."""
+    """Compute the mean difference in standard deviations of the units' differences (Cohen's d_z)."""
     if difference == 0:
         return 0.0
     return difference / (standard_error * sqrt(units)) if standard_error else copysign(inf, difference)
 
 
 def holm(p: Floats) -> Floats:
-    """Control the chance of any false alarm, step by step (Holm 1979).
+    """Control the family-wise error rate, step by step (Holm 1979).
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
@@ -121,12 +121,12 @@ def holm(p: Floats) -> Floats:
 
 
 def bonferroni(p: Floats) -> Floats:
-    """Control the chance of any false alarm, at once."""
+    """Control the family-wise error rate in one step."""
     return np.minimum(1.0, p * len(p))
 
 
 def benjamini_hochberg(p: Floats) -> Floats:
-    """Control the share of false alarms among all alarms (Benjamini and Hochberg 1995)."""
+    """Control the false discovery rate (Benjamini and Hochberg 1995)."""
     from scipy import stats
 
     return np.asarray(stats.false_discovery_control(p))

@@ -1,46 +1,74 @@
-"""Averages: over targets, over queries, and over relations, side by side."""
+"""Micro and macro averages side by side: over targets, over queries, and over relations."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, evaluate
-from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.stats._join import check_ranks
+from evenrank.stats._sample import names_of
 
 AVERAGES = ("micro", "query", "relation")
 
 
 def averages(
-    ranks: Ranks, *metrics: str | Expression, by: tuple[str, ...] = (), ties: Ties | None = None
+    ranks: Ranks, *metrics: Metrics, by: str | Sequence[str] = (), ties: Ties | None = None
 ) -> Evaluation[Any]:
-    """Evaluate three averages side by side: over targets, over queries, and over relations.
+    """Compute the micro average and the macro averages over queries and relations, side by side.
 
-    `micro` weighs every target alike, so that frequent relations and hubs decide; `query` and
-    `relation` weigh every query or relation alike, however many targets it has. Each has the chance
-    level of its own weights.
+    In the micro average all targets have the same weight, so that frequent relations and hubs dominate;
+    in a macro average all queries, or relations, have the same weight. Each average has its own chance
+    level.
 
+    Parameters
+    ----------
+    ranks : Ranks
+        The ranks, with the keys head, relation, tail and side (or query and relation).
+    *metrics : str, Metric or list of these
+        The metrics; by default a table of common ones.
+    by : str or sequence of str, optional
+        Key columns to group by.
+    ties : str, optional
+        The tie-breaking rule; by default that of the protocol.
+
+    Returns
+    -------
+    Evaluation
+        A row per average (of each group).
+
+    Raises
+    ------
+    InputError
+        If the ranks have no queries or relations.
+
+    Examples
+    --------
     >>> keys = {"relation": ["a", "a", "a", "b"], "query": [0, 0, 1, 2]}
     >>> averages(Ranks.of([1, 1, 2, 4], 9, keys=keys), "mrr")["mrr"].round(3).tolist()
     [0.688, 0.583, 0.542]
     """
-    groups = ranks.by(*by) if by else [((), ranks)]
+    check_ranks("the first argument", ranks, do="e.g. er.averages(ranks)")
+    keys = names_of("by", by).split(",") if by else ()
+    groups = ranks.by(*keys) if keys else [((), ranks)]
     parts = [(label, part, average) for label, part in groups for average in AVERAGES]
     made = evaluate(
         [part.tally(average) for _, part, average in parts],
         metrics,
-        ties=ties or ranks.ties,
+        ties=tie_rule([ranks], ties),
         labels=[(*label, average) for label, _, average in parts],
-        label_names=(*by, "average"),
+        label_names=(*keys, "average"),
         protocol=ranks.protocol,
     )
     return one_count(made)
 
 
-def one_count(made: Evaluation) -> Evaluation[Any]:
-    """Say once how many targets there are, instead of adding them up over the averages."""
+def one_count(made: Evaluation[Any]) -> Evaluation[Any]:
+    """Note the number of targets once, instead of their sum over the averages."""
     targets = sum(made.counts) // len(AVERAGES)
     said = f"{targets:,} target{'s' * (targets != 1)}"
     return replace(made, counts=(), tie_rates=(), notes=(*made.notes, said))

@@ -1,6 +1,6 @@
-"""Corrections `T(x)`: those without bias, and those that suppose how ranks are distributed.
+"""Corrections `T(x)`: unbiased ones, and those under an assumed distribution of ranks.
 
-Every estimator here is a table of T, a column for each count x; of several rows, one per size.
+An estimator is a table of T with a column for each count x, and one row in all or per size.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.metric import RANK, Metric
 from evenrank.stats.sampled._design import Design, law
 
-ROUNDS = 200  # of expectation and maximisation
+ROUNDS = 200  # of the EM algorithm
 
 
 def unbiased(metric: Metric, design: Design) -> Floats | None:
-    """Give the T of no bias for powers of the rank, or where all candidates were drawn; else None.
+    """Compute the unbiased T of a power of the rank; None for other metrics.
 
     With Stirling numbers of the second kind S, `R^p = sum_j S(p + 1, j + 1) (R - 1)_j`, and falling
     factorials of hypergeometric counts have the expectation `E (x)_j = (k)_j (R - 1)_j / (N - 1)_j`, so
 
         T(x) = sum_j S(p + 1, j + 1) (N - 1)_j / (k)_j (x)_j,      for p <= k
 
-    of which `p = 1` is `T(x) = 1 + (N - 1) x / k`, the estimate of Horvitz and Thompson.
+    which for `p = 1` is `T(x) = 1 + (N - 1) x / k`, the Horvitz-Thompson estimator.
     """
     x = np.arange(design.drawn + 1.0)
     power = int(metric.p) if metric.f == RANK and metric.p > 0 and metric.p % 1 == 0 else 0
-    if not 0 < power <= min(design.drawn, 3):  # beyond the third, T swings too wildly to be of use
+    if not 0 < power <= min(design.drawn, 3):  # above the third power, the variance of T is too large
         return None
     others = design.sizes - 1.0
     total, part = np.ones((len(others), len(x))), np.ones((len(others), len(x)))
@@ -44,15 +44,15 @@ STIRLING = {1: (1,), 2: (3, 1), 3: (7, 6, 1)}
 
 
 def plain(term: Function, design: Design) -> Floats:
-    """Give `T(x) = X(1 + x)`: right where all candidates were drawn."""
+    """Compute `T(x) = X(1 + x)`, which is exact if all candidates were drawn."""
     return term(np.arange(1.0, design.drawn + 2.0))[None, :]
 
 
 def bias_variance(term: Function, design: Design, ranks: Ints, gamma: float) -> Floats:
-    """Minimise squared bias plus gamma times variance, were all ranks equally likely.
+    """Minimise squared bias plus gamma times variance under a uniform distribution of ranks.
 
-    Krichene and Rendle 2020 (On sampled metrics for item recommendation): with P the law of the counts
-    and D the uniform weights of ranks, `((1 - gamma) P'DP + gamma diag(P'D1)) T = P'D X`.
+    Krichene and Rendle 2020 (On sampled metrics for item recommendation): with P the distribution of the
+    counts and D the uniform weights of ranks, `((1 - gamma) P'DP + gamma diag(P'D1)) T = P'D X`.
     """
     p, share, x = _uniform(design, ranks, term)
     gram = (1.0 - gamma) * (p.T * share) @ p + gamma * np.diag(share @ p)
@@ -60,7 +60,7 @@ def bias_variance(term: Function, design: Design, ranks: Ints, gamma: float) -> 
 
 
 def constrained(term: Function, design: Design, ranks: Ints) -> Floats:
-    """Minimise squared bias, were all ranks equally likely, with T between the least and largest X.
+    """Minimise squared bias under a uniform distribution of ranks, with T in the range of X.
 
     Krichene and Rendle 2020, constrained least squares.
     """
@@ -73,25 +73,25 @@ def constrained(term: Function, design: Design, ranks: Ints) -> Floats:
 
 
 def _uniform(design: Design, ranks: Ints, term: Function) -> tuple[Floats, Floats, Floats]:
-    """Give the law at some ranks, how many ranks each of these stands for as a share, and their term."""
+    """Compute the distribution of counts at some ranks, the share each represents, and the term."""
     at = ranks[ranks <= design.typical]
     share = np.diff(_edges(at)) / design.typical
     return law(design.drawn, design.typical, at), share, term(at.astype(float))
 
 
 def _edges(ranks: Ints) -> Floats:
-    """Give where the ranks that each of some ranks stands for begin, and where the last end."""
+    """Compute the edges of the intervals of ranks that some ranks represent."""
     return np.concatenate([[0.5], (ranks[1:] + ranks[:-1]) / 2.0, [ranks[-1] + 0.5]])
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A distribution of ranks that would have made such counts likely: `mass` at each of `ranks`.
+    """A distribution of ranks that fits the counts: `mass` at each of `ranks`.
 
-    The likelihood is as large at many others: where the sample cannot tell ranks apart, the fit keeps
-    the shape it started from, which is as much mass between 1 and 2 as between 100 and 200. Fewer rounds
-    than it takes to reach the maximum keep it smooth (equal mass at all ranks, to start from, would put
-    most of what looks like rank 1 far from it: measured in docs/sampled.md).
+    Many distributions have the same likelihood: where the sample cannot distinguish ranks, the fit keeps
+    the shape of its starting point, which is uniform in the logarithm of the rank. Stopping before the
+    maximum keeps it smooth. (Starting from a uniform distribution of ranks would put most of what looks
+    like rank 1 far from it: measured in docs/sampled.md.)
     """
 
     ranks: Ints
@@ -99,7 +99,7 @@ class Fit:
 
     @classmethod
     def of(cls, designs: Sequence[Design], weight: Floats, ranks: Ints, rounds: int = ROUNDS) -> Fit:
-        """Fit by expectation and maximisation (EM)."""
+        """Fit by the EM algorithm."""
         mass = np.diff(np.log(_edges(ranks)))
         mass /= mass.sum()
         counted = [(cls(ranks, mass).law(design), design.counted(weight)) for design in designs]
@@ -110,20 +110,20 @@ class Fit:
         return cls(ranks, mass)
 
     def law(self, design: Design) -> Floats:
-        """Give the law of the counts at each rank; ranks beyond the last candidate are the last."""
+        """Compute the distribution of the counts at each rank, at most the number of candidates."""
         return law(design.drawn, design.typical, np.minimum(self.ranks, design.typical))
 
     def expected(self, values: Floats, design: Design) -> Floats:
-        """Give the mean of a function of the rank, for each count x that was seen."""
+        """Compute the posterior mean of a function of the rank, for each count x."""
         joint = self.mass[:, None] * self.law(design)
         return np.asarray(values @ joint / np.maximum(joint.sum(axis=0), 1e-300))
 
     def counts(self, design: Design) -> Floats:
-        """Give how likely each count x is."""
+        """Compute the probability of each count x."""
         return np.asarray(self.mass @ self.law(design))
 
 
 def posterior(term: Function, design: Design, fit: Fit) -> Floats:
-    """Give the mean term of targets with count x under a fitted distribution of ranks."""
+    """Compute the posterior mean of the term for each count x, under a fitted distribution of ranks."""
     ranks = np.minimum(fit.ranks, design.typical)
     return fit.expected(term(ranks.astype(float)), design)[None, :]

@@ -1,4 +1,4 @@
-"""The design of a sample: how many of how many candidates were drawn, and the law of what they show."""
+"""The sampling design: numbers of drawn and of all candidates, and the distribution of counts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats, Function, Ints
 
-ALIKE = 1.1  # targets share a design where their numbers of candidates differ by a tenth at most
-EVERY = 64  # ranks so small are all looked at
-STEP = 0.25  # between the ranks looked at: in standard deviations of what is sampled
-GROWTH = 0.05  # and never more than this share of the rank
-JUMP = 0.005  # a term that changes by more, of all it changes, is looked at on both sides
-SEARCHED = 100_000  # how far jumps are looked for
-FINER = 4  # ranks looked at to make sure, for each rank of a first look
-SINGLE = 24  # counts so small are told apart; larger ones only
-WIDTH = 0.08  # where they differ by this share
-BLOCK = 1_000_000  # probabilities worked out at once
+ALIKE = 1.1  # targets share a design if their numbers of candidates differ by a tenth at most
+EVERY = 64  # all ranks up to this one are on the grid
+STEP = 0.25  # between larger ranks on the grid, in standard deviations of the counts
+GROWTH = 0.05  # and at most this fraction of the rank
+JUMP = 0.005  # both sides of larger changes of a term (relative to all its changes) are on the grid
+SEARCHED = 100_000  # ranks in which jumps are searched
+FINER = 4  # ranks that are verified, for each rank in the linear program
+SINGLE = 24  # smaller counts have a bin each; larger ones share a bin
+WIDTH = 0.08  # of this relative width
+BLOCK = 1_000_000  # probabilities computed at once
 
 
 def law(drawn: int, size: int, ranks: Ints) -> Floats:
-    """Give P(x of the drawn candidates are better), a row per rank, a column for each x.
+    """Compute P(x of the drawn candidates are better), a row per rank, a column for each x.
 
     >>> law(2, 4, np.array([1, 2, 4])).round(3).tolist()
     [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0], [0.0, 0.0, 1.0]]
@@ -42,7 +42,9 @@ def _law(drawn: int, size: int, ranks: Ints) -> Floats:
     chosen, left = np.minimum(x, better), np.clip(drawn - x, 0, worse)
     log_p = _log_ways(better, chosen) + _log_ways(worse, left) - _log_ways(size - 1, drawn)
     p = np.where(possible, np.exp(log_p), 0.0)
-    return np.asarray(p / p.sum(axis=1, keepdims=True))  # log factorials of 10^9 leave five digits
+    return np.asarray(
+        p / p.sum(axis=1, keepdims=True)
+    )  # log factorials of 10^9 are only good to five digits
 
 
 def _log_ways(n: Ints | int, k: Ints | int) -> Floats:
@@ -52,10 +54,10 @@ def _log_ways(n: Ints | int, k: Ints | int) -> Floats:
 
 
 def nodes(drawn: int, size: int, fine: int = 1) -> Ints:
-    """Choose ranks between which the law of the counts does not change much.
+    """Choose a grid of ranks between which the distribution of the counts changes little.
 
     In the angle `asin sqrt(R / N)` the counts have a standard deviation of about `1 / (2 sqrt k)`
-    everywhere; steps are a part of that, and `fine` times as short where asked.
+    everywhere; steps are a fraction of that, divided by `fine`.
     """
     angle = np.arange(0.0, pi / 2, STEP / fine / (2.0 * sqrt(drawn)))
     growing = np.exp(np.arange(0.0, log(size) + GROWTH, GROWTH / fine))
@@ -65,7 +67,7 @@ def nodes(drawn: int, size: int, fine: int = 1) -> Ints:
 
 
 def jumps(term: Function, size: int) -> Ints:
-    """Give the ranks on both sides of where a term jumps.
+    """Find the ranks on both sides of the jumps of a term.
 
     >>> jumps(lambda r: (r <= 300) * 1.0, 1000).tolist()
     [300, 301]
@@ -78,10 +80,10 @@ def jumps(term: Function, size: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """So many candidates drawn, for targets with about as many candidates in all: which targets.
+    """Targets with `drawn` sampled candidates each, out of similar numbers of candidates.
 
-    `sizes` are the distinct numbers of candidates, the target included; `size_of` says which of them
-    each target has; `low` and `high` are the counts x that its ties allow.
+    `sizes` are the distinct numbers of candidates, the target included; `size_of` is the index of each
+    target among them; `low` and `high` are the smallest and largest count x that its ties allow.
     """
 
     drawn: int
@@ -103,20 +105,20 @@ class Design:
 
     @cached_property
     def bins(self) -> Ints:
-        """Where bins of counts begin: a bin for each small count, then for ever more neighbours."""
+        """The first count of each bin: a bin for each small count, then bins of growing width."""
         growing = SINGLE * np.exp(np.arange(0.0, log(max(self.drawn, SINGLE) / SINGLE), WIDTH))
         starts = np.concatenate([np.arange(SINGLE), np.round(growing)]).astype(np.int64)
         return np.unique(starts[starts <= self.drawn])
 
     def binned(self, size: int, ranks: Ints) -> Floats:
-        """Give the law of the bins at some ranks."""
+        """Compute the distribution of the bins at some ranks."""
         return np.add.reduceat(law(self.drawn, size, ranks), self.bins, axis=1)
 
     @cached_property
     def grids(self) -> dict[int, tuple[Ints, Floats, NDArray[np.bool_]]]:
-        """Many ranks, the law of the bins there, and which ranks are enough for a first look.
+        """A fine grid of ranks, the distribution of the bins there, and which form a coarse grid.
 
-        For the least and the largest number of candidates: what holds for both holds in between.
+        For the smallest and the largest number of candidates: what holds for both holds in between.
         """
         found = {}
         for size in {int(self.sizes[0]), int(self.sizes[-1])}:
@@ -126,20 +128,20 @@ class Design:
         return found
 
     def counted(self, weight: Floats) -> Floats:
-        """Give the weight of the targets at each x; a tie is spread over what it allows."""
+        """Sum the weights of the targets at each x; ties are spread evenly over their counts."""
         weight = weight[self.targets]
         share = weight / (self.high - self.low + 1)
         ends = np.zeros(self.drawn + 2)
         np.add.at(ends, self.low, share)
         np.subtract.at(ends, self.high + 1, share)
         counts = np.cumsum(ends[:-1])
-        return np.where(counts > 1e-12 * weight.sum(), counts, 0.0)  # what is less is rounding
+        return np.where(counts > 1e-12 * weight.sum(), counts, 0.0)  # smaller sums are rounding errors
 
     def look_up(self, table: Floats) -> Floats:
-        """Give T of each target: T is a row for all sizes or one per size; ties get the mean over them.
+        """Look up T of each target, in one row for all sizes or one per size; ties get the mean.
 
-        A tie is broken at random by `expected`: any of the ranks it allows, one as likely as another;
-        and among the candidates drawn the same is true of x.
+        Under `expected` ties, all ranks that a tie allows are equally likely, and so are the counts x
+        among the drawn candidates.
         """
         row = self.size_of if len(table) > 1 else np.zeros_like(self.size_of)
         values = np.array(table[row, self.low])
@@ -152,7 +154,7 @@ class Design:
 
 
 def designs(drawn: Ints, full: Ints, low: Ints, high: Ints) -> list[Design]:
-    """Put targets together that have the same number of candidates drawn and about as many in all."""
+    """Group targets with the same number of drawn candidates and similar numbers of candidates."""
     made = []
     for k in np.unique(drawn).tolist():
         mine = np.flatnonzero(drawn == k)

@@ -1,4 +1,4 @@
-"""Estimates of the full ranking's metrics from ranks among sampled candidates."""
+"""Estimate the metrics of a full ranking from ranks among sampled candidates."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Ints
-from evenrank.errors import EvenrankError, InputError
+from evenrank.errors import EvenrankError, InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Histogram
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import SAMPLED, Evaluation, evaluate
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
-from evenrank.stats._intervals import check_level
-from evenrank.stats._sample import By, Sample, smooth, unit_name
+from evenrank.stats._intervals import check_choice, check_level
+from evenrank.stats._join import check_ranks
+from evenrank.stats._sample import Sample, Unit, names_of, smooth, unit_name
 from evenrank.stats.sampled._means import Means, means
 from evenrank.stats.sampled._result import Estimated, Estimator, FullEstimate, Vary
 from evenrank.stats.sampled._targets import ROW, Targets, pooled
@@ -31,7 +33,7 @@ DEFAULT = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "in
 
 
 class _Way(NamedTuple):
-    """How to estimate: by which guess, over what might have come out otherwise, and how surely."""
+    """The options of an estimate."""
 
     estimator: Estimator
     gamma: float
@@ -41,34 +43,69 @@ class _Way(NamedTuple):
 
 def estimate_full(
     ranks: Ranks | Groups | Sequence[Ranks | Groups],
-    *metrics: str | Expression,
+    *metrics: Metrics,
     full: ArrayLike | None = None,
     estimator: Estimator = "em",
     gamma: float = 0.01,
     vary: Vary = "candidates",
     level: float = 0.95,
-    by: By = None,
+    unit: Unit = None,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> FullEstimate:
-    """Estimate the metrics of a full ranking from ranks among sampled candidates, and say how surely.
+    """Estimate the metrics of a full ranking from ranks among sampled candidates.
 
-    `ranks` are those of a task with sampled candidates (`graph.task(candidates=100)`), which know how
-    many there are in all; of other ranks say it with `full`, the target counted: one number, or one per
-    target. The candidates must have been drawn from all others alike, each at most once; targets that
-    share a draw have the same `draw` key. Several samples of one task (other seeds) may be given as a
-    list; they are averaged, target by target. Of ranks that are split (`ranks.by("side")`) each group is
-    estimated by itself; what cannot be told of a group is NaN, with a note.
+    Parameters
+    ----------
+    ranks : Ranks, Groups, or list of these
+        Ranks among sampled candidates, as of ``graph.task(candidates=100)``; grouped ranks
+        (``ranks.by("side")``) are estimated group by group. A list holds several samples of the same
+        task, with different seeds; they are averaged, target by target.
+    *metrics : str, Metric or list of these
+        The metrics; by default a table of common ones.
+    full : array_like of int, optional
+        The full number of candidates, the target included: one number, or one per target. Not needed if
+        the ranks were made by `evenrank.rank`.
+    estimator : {"em", "bv", "cls"}, default "em"
+        The point estimate between bounds: "em" fits a distribution of ranks by maximum likelihood (Jin
+        et al. 2021); "bv" minimises squared bias plus `gamma` times variance, and "cls" is constrained
+        least squares (both Krichene and Rendle 2020).
+    gamma : float, default 0.01
+        The weight of the variance, for "bv".
+    vary : {"candidates", "targets"}, default "candidates"
+        What is considered random: the sampled candidates, for statements about the full ranking of these
+        targets; or the targets as well.
+    level : float, default 0.95
+        The confidence level.
+    unit : str or sequence of str, optional
+        The resampling unit of targets, as in `intervals`.
+    ties : str, optional
+        The tie-breaking rule; by default that of the protocol.
+    average : str or sequence of str, default "micro"
+        "micro", or a macro average: "query", or key columns such as "relation".
 
-    Mean ranks have an *interval* around an estimate without bias. MRR, hits@k and others have no such
-    estimate: they get *bounds*, which hold for every distribution of ranks, and a guess between them by
-    `estimator`: "em" (the fit of a distribution by maximum likelihood, Jin et al. 2021), "bv" or "cls"
-    (Krichene and Rendle 2020: bias against `gamma` times variance, or constrained least squares).
-    Adjusted metrics use the exact chance level of the full sizes.
+    Returns
+    -------
+    FullEstimate
+        An estimate per metric, with a confidence interval or bounds.
 
-    `vary="candidates"` is about the full ranking of these very targets; `"targets"` about others like
-    them as well, drawn by units as in `intervals`.
+    Raises
+    ------
+    InputError
+        If the ranks are not among sampled candidates, the full number of candidates is unknown, or
+        several samples are not of the same task.
 
+    Notes
+    -----
+    Candidates must have been sampled uniformly and without replacement; targets that share sampled
+    candidates have the same `draw` key.
+
+    Mean ranks have an unbiased estimate and a confidence interval. MRR, hits@k and other metrics have no
+    unbiased estimate; they get bounds, which hold for every distribution of ranks, and a point estimate
+    between them. Adjusted metrics use the exact chance level of the full numbers of candidates.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> rank = np.minimum(np.floor(1 / (1 - rng.random(2000)) ** 1.5), 5000).astype(int)
@@ -78,12 +115,15 @@ def estimate_full(
     ------  -------  --------  ------  ------  --------
     ...
     """
-    _check(estimator, vary, gamma)
+    check_choice("estimator", estimator, get_args(Estimator))
+    check_choice("vary", vary, get_args(Vary))
+    _check_gamma(gamma)
     check_level(level)
-    several = [ranks] if isinstance(ranks, Ranks | Groups) else list(ranks)
+    names_of("average", average)
+    several = _listed(ranks)
     names, whole = _names(several), [one.ranks if isinstance(one, Groups) else one for one in several]
     together = pooled(whole, full)
-    ties, unit = tie_rule([together], ties), unit_name([together], by)
+    ties, unit = tie_rule([together], ties), unit_name([together], unit)
     protocol = replace(together.protocol, average=average_name(average))
     evaluation = _sampled(several, metrics, ties, average, protocol)
     group = np.tile(whole[0].units(names), len(whole)) if names else np.zeros(len(together), np.int64)
@@ -111,25 +151,33 @@ def estimate_full(
     )
 
 
+def _listed(ranks: Any) -> list[Ranks | Groups]:
+    """Turn one sample or several into a list."""
+    several = list(ranks) if isinstance(ranks, list | tuple) else [ranks]
+    for one in several:
+        check_ranks("every sample", one, do="e.g. er.estimate_full(ranks)", kinds=(Ranks, Groups))
+    return several
+
+
 def _names(several: Sequence[Ranks | Groups]) -> tuple[str, ...]:
-    """Give the keys by which samples are split, all of them alike; none, if they are not."""
+    """Get the keys by which all samples are grouped."""
     names = {one.names if isinstance(one, Groups) else () for one in several}
     if len(names) > 1:
         got = " and ".join(",".join(keys) or "no key" for keys in sorted(names))
-        raise InputError("samples to be pooled are split by different keys", got=got)
+        raise InputError("samples to be pooled are grouped by different keys", got=got)
     return names.pop() if names else ()
 
 
 def _sampled(
     several: Sequence[Ranks | Groups],
-    metrics: Sequence[str | Expression],
+    metrics: Sequence[Metrics],
     ties: Ties,
     average: str | Sequence[str],
     protocol: Protocol,
 ) -> Evaluation[Any]:
-    """Evaluate the ranks as they are, each sample by itself, and give the mean of these values.
+    """Evaluate each sample as it is, and average the values.
 
-    What is undefined among so few candidates may well be defined among all: here it is no error.
+    Metrics that are undefined among so few candidates may be defined among all: here it is no error.
     """
     first = several[0]
     names, labels = (first.names, first.labels) if isinstance(first, Groups) else ((), ((),))
@@ -153,18 +201,13 @@ def _sampled(
         tie_rates=tuple(np.mean([made.tie_rates for made in each], axis=0).tolist()),
         optimistic=None,
         pessimistic=None,
-        notes=tuple(f"{note}{', among the sampled' * note.startswith('–')}" for note in notes),
+        notes=tuple(f"{note}{', among sampled candidates' * note.startswith('–')}" for note in notes),
     )
 
 
-def _check(estimator: str, vary: str, gamma: float) -> None:
-    if estimator not in get_args(Estimator):
-        allowed = ", ".join(get_args(Estimator))
-        raise InputError("unknown estimator", got=repr(estimator), allowed=allowed)
-    if vary not in get_args(Vary):
-        raise InputError("unknown vary", got=repr(vary), allowed=", ".join(get_args(Vary)))
-    if not 0 < gamma <= 1:
-        raise InputError("gamma lies above 0 and is at most 1", got=gamma, do="e.g. 0.01")
+def _check_gamma(gamma: Any) -> None:
+    if not isinstance(gamma, int | float | np.floating) or not 0 < gamma <= 1:
+        raise InputError("gamma must be above 0 and at most 1", got=repr(gamma), do="e.g. 0.01")
 
 
 def _row(
@@ -175,15 +218,16 @@ def _row(
     way: _Way,
     alone: bool,
 ) -> tuple[tuple[Estimated, ...], list[str]]:
-    """Estimate the metrics of a group, with notes; what cannot be told is an error if it is alone."""
+    """Estimate the metrics of a group, with notes; raise errors only if there is no other group."""
     mean_of = cache(lambda metric: means(data, metric, *way))
     cells, notes = [], []
     for expression, value in zip(expressions, sampled, strict=True):
         metric = smooth(expression)
         try:
             if way.vary == "targets" and data.sample.units < 2:
-                what, do = f"one {unit} alone has no spread", "vary='candidates' (--vary candidates)"
-                raise InputError(what, do=do)
+                raise InputError(
+                    f"a single {unit} has no variance", do=["use ", Option("vary", "candidates")]
+                )
             found = _cell(data, expression, value, mean_of(metric))
         except EvenrankError as error:
             if alone:
@@ -192,17 +236,19 @@ def _row(
             notes.append(f"– {error.what}")
         if found.value < found.low or found.value > found.high:
             notes.append(
-                f"{expression}: the estimate is outside its bounds, so what it supposes is not so"
+                f"{expression}: the estimate is outside its bounds, so that its assumption does not hold"
             )
         cells.append(found)
     return tuple(cells), notes
 
 
 def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) -> Estimated:
-    """Make a metric, adjusted by the chance of the full sizes where asked, of the mean of its terms."""
+    """Compute a metric from the mean of its terms, adjusted for the chance level of the full ranking."""
     adjust: Callable[[float], float] = float
     if isinstance(expression, Adjusted):
-        once = len(data.full) // data.samples  # chance ranks a target once, however often it is sampled
+        once = (
+            len(data.full) // data.samples
+        )  # the chance level counts a target once, however often it is sampled
         sizes = Histogram.of(candidates=data.full[:once], weight=data.weight[:once])
         adjust = expression.map(NullDistribution(expression.metric, sizes))
     value, *ends = (adjust(float(mean.terms.value(m))) for m in (mean.value, mean.low, mean.high))
@@ -212,7 +258,7 @@ def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) ->
 
 
 def _counted(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Give each note once, and of several groups, in how many."""
+    """List each note once; with several groups, count the groups."""
     times = Counter(note for notes in rows for note in dict.fromkeys(notes))
     return tuple(
         f"{note} (in {n} of {len(rows)} groups)" if len(rows) > 1 else note for note, n in times.items()
@@ -220,6 +266,6 @@ def _counted(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _ends(columns: Iterable[Ints]) -> tuple[int, int]:
-    """Give the least and the greatest number in some columns."""
+    """Get the smallest and the largest number in some columns."""
     ends = [(int(column.min()), int(column.max())) for column in columns]
     return min(least for least, _ in ends), max(most for _, most in ends)

@@ -1,4 +1,4 @@
-"""The mean of a metric's terms in the full ranking: a value, and an interval or bounds around it."""
+"""The mean of a metric's terms in the full ranking, with a confidence interval or bounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evenrank.stats.sampled._variance import of_mean_rank, over_draws, step_of_m
 
 
 class Means(NamedTuple):
-    """The mean of a metric's terms: a value, the ends of an interval or bounds, and which it is."""
+    """The mean of a metric's terms, with a confidence interval or bounds, as `kind` says."""
 
     terms: Terms
     value: float
@@ -37,7 +37,7 @@ def means(
     """Estimate the mean of a metric's terms over all candidates."""
     top = int(data.full.max())
     x, reference = metric.term(1.0, float(top))
-    with np.errstate(divide="ignore"):  # f = 0 under p <= 0 is refused
+    with np.errstate(divide="ignore"):  # f = 0 under p <= 0 is an error below
         ends = x(np.array([1.0, float(top)]))
     if not np.isfinite(ends).all():
         raise InputError(f"{metric} is infinite for some ranks, or its inverse is")
@@ -51,8 +51,8 @@ def means(
     if len(found) == len(exact):
         value, error, low, high = _interval(data, metric, found, vary, level, z)
         if metric.p > 1 and not all(design.exhaustive for design in data.designs):
-            low, high = _bounds(data, x, exact, vary, z, rare)  # so skewed that rare ones decide
-        elif vary == "targets" and not data.sample.pull(data.apply(found)).any():
+            low, high = _bounds(data, x, exact, vary, z, rare)  # so skewed that rare ranks dominate
+        elif vary == "targets" and not data.sample.influence(data.apply(found)).any():
             low = min(low, value - rare * (value - least))
             high = max(high, value + rare * (most - value))
     else:
@@ -77,7 +77,7 @@ def _guess(x: Function, design: Design, data: Targets, estimator: Estimator, gam
 
 
 def _student(degrees: float, level: float) -> float:
-    """Give how many standard errors an interval reaches, by Student's t."""
+    """Compute the margin of error in standard errors, by Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(max(degrees, 1.0), 0.5 + level / 2))
@@ -86,11 +86,11 @@ def _student(degrees: float, level: float) -> float:
 def _interval(
     data: Targets, metric: Metric, tables: Sequence[Floats], vary: Vary, level: float, z: float
 ) -> tuple[float, float, float, float]:
-    """Give an estimate without bias, its standard error, and its interval.
+    """Compute an unbiased estimate, its standard error, and its confidence interval.
 
-    Over candidates the interval of a mean rank is that of a Poisson variable in steps of `a`, the means
-    whose distance from the estimate is z of their own standard errors; with many better candidates it is
-    the usual one. Where few draws tell the variance, it is by Student's t of so few.
+    Over candidates the interval of a mean rank is that of a Poisson variable in steps of `a`: all means
+    whose distance from the estimate is at most z of their own standard errors. With many better
+    candidates it is the usual interval. If few draws determine the variance, it uses Student's t.
     """
     values = data.apply(tables)
     mean, a, t, exact = data.sample.mean(values), 0.0, z, None
@@ -103,7 +103,9 @@ def _interval(
     else:
         error = _error(data, values, lambda: data.spread(tables), vary)
     if mean > 1.0:
-        a = min(a, error**2 / (mean - 1.0))  # as the variance has it: less than all that a draw moves
+        a = min(
+            a, error**2 / (mean - 1.0)
+        )  # as implied by the variance: less than the effect of a whole draw
     shift = a * _student(inf, level) ** 2 / 2.0
     reach = hypot(t * error, shift)
     return mean, error, mean + shift - reach, mean + shift + reach
@@ -112,10 +114,11 @@ def _interval(
 def _bounds(
     data: Targets, x: Function, exact: Sequence[Floats | None], vary: Vary, z: float, rare: float
 ) -> tuple[float, float]:
-    """Give the mean of what is never too large, less its margin, and of what is never too small.
+    """Compute bounds: means of tables that are never too large, or too small, with a margin of error.
 
     The tables applied to one half of the draws are chosen on the other half. To z standard errors the
-    margin adds what may have been too rare to be seen: the worst of the table, for the share of that.
+    margin adds the possible effect of values too rare to be in the sample: the worst value of the table,
+    times the largest share of such values.
     """
     values, variances = np.zeros((2, len(data.weight))), np.zeros((2, len(data.weight)))
     worst = [inf, -inf]
@@ -143,12 +146,12 @@ def _bounds(
 
 
 def _error(data: Targets, values: Floats, variances: Callable[[], Floats], vary: Vary) -> float:
-    """Give the standard error of the mean of T over candidates, or over targets and candidates.
+    """Compute the standard error of the mean of T over candidates, or over targets and candidates.
 
-    The spread over units has that of their candidates in it, but not what draws that several units
-    share add: all of it less what there would be, had each unit its own.
+    The variance over units contains that over their candidates, but not the covariance from draws that
+    several units share: the full variance less that with a separate draw for each unit.
     """
-    own = data.sample.error(data.sample.pull(values)).size if vary == "targets" else 0.0
+    own = data.sample.error(data.sample.influence(values)).size if vary == "targets" else 0.0
     if own and not data.shared:
         return own
     spread = variances()

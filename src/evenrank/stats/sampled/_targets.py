@@ -1,4 +1,4 @@
-"""The targets of a sample: how many candidates they have in all, what they share, and what fits them."""
+"""The targets of a sample: their full numbers of candidates, shared draws, and fitted distributions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Function, Ints
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.protocol import All, Sampled
 from evenrank.ranks.ranks import Ranks
@@ -21,11 +21,11 @@ from evenrank.stats.sampled._corrections import Fit, plain
 from evenrank.stats.sampled._design import designs, nodes
 from evenrank.stats.sampled._variance import spread
 
-ROW = "row"  # the key that says which rows are the same target, where several samples are pooled
+ROW = "row"  # the key that identifies a target in several pooled samples
 
 
 def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
-    """Put samples of the same targets together, with the full sizes, and what was drawn as one."""
+    """Pool samples of the same targets; add full numbers of candidates, and draws, as keys."""
     if not several or not len(several[0]):
         raise InputError("no ranks to estimate from", do="rank at least one target")
     _check_seeds(several)
@@ -46,25 +46,25 @@ def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
 
 
 def _check_seeds(several: Sequence[Ranks]) -> None:
-    """Refuse to take candidates that were drawn once, or some of them, for two samples."""
+    """Check that samples were drawn with different seeds."""
     kinds = [ranks.protocol.candidates for ranks in several]
     seeds = [str(kind.seed) for kind in kinds if isinstance(kind, Sampled)]
     if len(set(seeds)) < len(seeds):
         raise InputError(
-            "samples to be pooled need seeds of their own",
+            "samples to be pooled must have different seeds",
             got=f"seed {', '.join(seeds)}",
-            do="rank again with another seed= (--seed)",
+            do=["rank again with another ", Option("seed")],
         )
 
 
 def _check_alike(first: Ranks, other: Ranks) -> None:
-    """Refuse to pool what are not samples of the same task by the same model."""
+    """Check that samples are of the same task and the same model."""
     mine, others = _identity(first), _identity(other)
     if len(first) != len(other) or any(
         name not in others or not np.array_equal(column, others[name]) for name, column in mine.items()
     ):
         raise InputError(
-            "samples to be pooled must rank the same targets in one order",
+            "samples to be pooled must rank the same targets in the same order",
             got=f"{len(first):,} and {len(other):,} targets",
         )
     theirs = other.protocol.to_dict()
@@ -76,7 +76,7 @@ def _check_alike(first: Ranks, other: Ranks) -> None:
 
 
 def _identity(ranks: Ranks) -> dict[str, NDArray[Any]]:
-    """Give the columns that tell targets apart, and what they weigh."""
+    """Collect the keys and weights of the targets."""
     return dict(ranks.keys) if ranks.weights is None else {**ranks.keys, "weight": ranks.weights}
 
 
@@ -84,30 +84,30 @@ def _full(ranks: Ranks, full: ArrayLike | None) -> Ints:
     kind = ranks.protocol.candidates
     if isinstance(kind, Sampled) and kind.with_targets:
         raise InputError(
-            "no plain sample of the candidates, as the targets of a query compete with each other",
+            "not a simple random sample: the other targets of a query are candidates, too",
             got=f"candidates: {kind}",
-            do="rank with a filter that leaves the others out, such as all",
+            do=["filter the other targets out, e.g. by ranking with ", Option("filter", "all")],
         )
     if full is None and isinstance(kind, All):
         raise InputError(
-            "these ranks are not sampled: there is nothing to estimate",
-            do="evaluate them (evenrank evaluate)",
+            "these ranks are among all candidates, so that there is nothing to estimate",
+            do="evaluate them",
         )
     if full is None and FULL not in ranks.keys:
         raise InputError(
-            "these ranks do not say how many candidates there are in all",
-            do="say it: full=14541 (--full 14541), or rank among candidates=100, filtered",
+            "the full number of candidates is unknown",
+            do=["pass it, e.g. ", Option("full", 14541)],
         )
     sizes = columns.integers("full", _numbers(ranks.keys[FULL]) if full is None else full, 1)
     sizes = columns.repeat("full", sizes, len(ranks))
-    columns.refuse(sizes < ranks.candidates, sizes, "full is below the candidates that were ranked")
+    columns.refuse(sizes < ranks.candidates, sizes, "full is less than the number of ranked candidates")
     nobody = (ranks.candidates == 1) & (sizes > 1)
-    columns.refuse(nobody, ranks.candidates, "a target was ranked against nobody: candidates")
+    columns.refuse(nobody, ranks.candidates, "a target has no other candidates: candidates")
     return np.asarray(sizes)
 
 
 def _numbers(column: NDArray[Any]) -> NDArray[Any]:
-    """Read a key that a CSV file gives as text; what is no number is refused later."""
+    """Convert a key that a CSV file holds as text; others than numbers are rejected later."""
     try:
         return column.astype(float)
     except ValueError:
@@ -115,10 +115,9 @@ def _numbers(column: NDArray[Any]) -> NDArray[Any]:
 
 
 class Targets:
-    """The targets of a sample by design, and the distributions of ranks fitted to them."""
+    """The targets of one or more samples, grouped by design, and the distributions fitted to them."""
 
     def __init__(self, sample: Sample, ties: Ties, samples: int) -> None:
-        """Read the counts x that ties allow; the targets stand there once for each of the samples."""
         ranks = sample.ranks
         if ties in ("realistic", "rounded") and ranks.equal.any():
             raise InputError(
@@ -131,7 +130,7 @@ class Targets:
         self.sample, self.weight, self.samples = sample, sample.weight, samples
         self.drawn, self.full = ranks.candidates - 1, np.asarray(ranks.keys[FULL])
         self.draw = columns.encode([ranks.keys[DRAW]])[0]
-        self.own_draw = columns.encode([self.draw, sample.unit])[0]  # had each unit its own
+        self.own_draw = columns.encode([self.draw, sample.unit])[0]  # if each unit had its own draw
         self.shared = bool(self.own_draw.max() > self.draw.max())
         self.designs = designs(self.drawn, self.full, low, high)
         self.ranks = nodes(max(int(self.drawn.max()), 1), int(self.full.max()), 1)
@@ -143,7 +142,7 @@ class Targets:
         return Fit.of(self.designs, weight, self.ranks)
 
     def possible(self, term: Function) -> tuple[float, float]:
-        """Give the least and the largest mean term that the counts allow: `1 + x <= R <= N - k + x`."""
+        """Compute the range of mean terms that the counts allow: `1 + x <= R <= N - k + x`."""
         best = self.apply([plain(term, d) for d in self.designs])
         others = (np.add.outer(d.sizes - d.drawn, np.arange(d.drawn + 1.0)) for d in self.designs)
         worst = self.apply([term(ranks) for ranks in others])
@@ -151,11 +150,11 @@ class Targets:
         return least, most
 
     def apply(self, tables: Sequence[Floats]) -> Floats:
-        """Give T of each target from a table for each design."""
+        """Look up T of each target, in a table for each design."""
         return self._gather(design.look_up(t) for design, t in zip(self.designs, tables, strict=True))
 
     def spread(self, tables: Sequence[Floats]) -> Floats:
-        """Give the variance of T over candidates for each target."""
+        """Compute the variance of T over candidates for each target."""
         fit = self.fit(None)
         pairs = zip(self.designs, tables, strict=True)
         return self._gather(spread(table, design, fit) for design, table in pairs)

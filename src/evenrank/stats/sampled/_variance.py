@@ -1,4 +1,4 @@
-"""How much a mean of corrections varies: with the candidates drawn, or with the targets too."""
+"""The variance of a mean of corrections: over candidates, or over targets and candidates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from evenrank.stats.sampled._design import Design
 
 
 def spread(table: Floats, design: Design, fit: Fit) -> Floats:
-    """Give the variance of T over candidates, to be expected of each target by a fitted distribution."""
+    """Compute the expected variance of T over candidates for each target, under a fit."""
     row = table[0] if len(table) == 1 else table[np.searchsorted(design.sizes, design.typical)]
-    law = fit.law(design)
-    variance = np.maximum(law @ row**2 - (law @ row) ** 2, 0.0)
+    p = fit.law(design)
+    variance = np.maximum(p @ row**2 - (p @ row) ** 2, 0.0)
     return design.look_up(fit.expected(variance, design)[None, :])
 
 
 def over_draws(weight: Floats, variance: Floats, draw: Ints) -> float:
-    """Give the standard error over candidates, at most: targets of one draw might move as one.
+    """Compute an upper bound of the standard error over candidates; targets of a draw are dependent.
 
-    `sd(sum) <= sum of sd`, so a draw has at most its weight times the weighted sum of variances.
+    `sd(sum) <= sum of sd`, so that a draw contributes at most its weight times the weighted sum of
+    variances.
     """
     share = weight / weight.sum()
     together = np.bincount(draw, weights=share) * np.bincount(draw, weights=share * variance)
@@ -31,20 +32,21 @@ def over_draws(weight: Floats, variance: Floats, draw: Ints) -> float:
 
 
 def unseen(weight: Floats, unit: Ints, level: float) -> float:
-    """Give the share that values which no unit showed may have, at a level: the rule of three.
+    """Bound the share of values that occurred in no unit, at a confidence level (the rule of three).
 
-    Of n independent units, something with a share of `log(2 / (1 - level)) / n` is seen in none once in
-    `2 / (1 - level)` times; units of different weight count as fewer (Kish: 1 / sum of squared shares).
+    An event with probability `log(2 / (1 - level)) / n` is missing from n independent units with
+    probability `(1 - level) / 2`; units of different weight count as fewer (the effective sample size
+    of Kish: 1 / sum of squared shares).
     """
     share = np.bincount(unit, weights=weight) / weight.sum()
     return min(1.0, log(2.0 / (1.0 - level)) * float((share**2).sum()))
 
 
 def step_of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> float:
-    """Give by how much one more better candidate raises an estimated mean rank, on average.
+    """Compute by how much one more better candidate raises an estimated mean rank, on average.
 
-    Where few candidates are better, their number is nearly a Poisson variable, and skewed: an interval
-    knows its variance at its own ends only if it knows what one of them counts.
+    If few candidates are better, their number is nearly a Poisson variable, and skewed: the variance at
+    the ends of the interval depends on this step.
     """
     each = np.zeros(len(weight))
     for design in designs:
@@ -56,19 +58,19 @@ def step_of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> 
 
 
 def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple[float, float] | None:
-    """Give the standard error of the mean rank over candidates, unbiased, and of how many draws it is.
+    """Compute the unbiased standard error of the mean rank over candidates, and its number of draws.
 
-    None where a single candidate was drawn, which shows no spread. Draws that show nothing of the
-    variance do not count (`(sum v)^2 / sum v^2`): of a model hardly ever beaten, few do, and what is
-    known of its variance is as little as they are.
+    None if a single candidate was drawn, which shows no variance. The number of draws is an effective
+    one, `(sum v)^2 / sum v^2`: for a model whose targets nearly always win, few draws contribute to the
+    variance, and it is known no better than that.
 
-    Candidates better than a target are better than every target below it, so among the candidates of
-    one draw the sets counted are nested: with `a = w (N - 1) / k`, the sum of `a x` over the targets of
+    Candidates better than a target are better than every target below it, so that among the candidates
+    of a draw the sets counted are nested: with `a = w (N - 1) / k`, the sum of `a x` over the targets of
     a draw is a sum over its k candidates, and their sample variance gives
 
         (1 - k / (N - 1)) k / (k - 1) (sum_ij a_i a_j min(x_i, x_j) - (sum_i a_i x_i)^2 / k)
 
-    A tie counts half for those it beats and half for those it might beat, which are nested as well.
+    A tie counts half with each of its extreme ranks, whose sets are nested as well.
     """
     a, x, k = (np.zeros(2 * len(weight)) for _ in range(3))
     owner = np.tile(draw, 2)
@@ -94,7 +96,7 @@ def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple
 
 
 def _within(values: Floats, owner: Ints) -> Floats:
-    """Sum from each value to the last of its owner; owners are sorted."""
+    """Sum from each value to the last of the same owner; owners are sorted."""
     back = np.cumsum(values[::-1])[::-1]
     ends = np.searchsorted(owner, owner, side="right")
     return np.asarray(back - np.append(back, 0.0)[ends])

@@ -96,7 +96,7 @@ def test_other_models_of_openke(tmp_path):
     agree(load(openke_file(tmp_path / "distmult.ckpt", two)), every(product, entity, relation, entity))
     model = load(openke_file(tmp_path / "fb15k-hole.ckpt", two))
     agree(model, every(correlation, entity, relation, entity))
-    assert model.notes == ("taken to be HolE, as its file is called", "HolE, written as ComplEx")
+    assert model.notes == ("assumed to be HolE, by the name of the file", "HolE, written as ComplEx")
     # only the forward relations are asked when it is tested
     tested = load(openke_file(tmp_path / "s.ckpt", two | {"rel_inv_embeddings": rows(R, D)}))
     agree(tested, every(product, entity, relation, entity))
@@ -125,7 +125,9 @@ def test_complex_models_of_openke(tmp_path):
     theirs = every(hermitian, entity, relation, entity)
     agree(load(openke_file(tmp_path / "c.ckpt", tables)), theirs)
     narrow = {name: table[:, : D - 2] if "im" in name else table for name, table in tables.items()}
-    with pytest.raises(InputError, match=r"an imaginary part for each real.*\(7, 6\) and \(7, 4\)"):
+    with pytest.raises(
+        InputError, match=r"real and imaginary parts differ in shape; got \(7, 6\) and \(7, 4\)"
+    ):
         load(openke_file(tmp_path / "c.ckpt", narrow))
     scalars = {"ent_embeddings": rows(N, 2 * D), "rel_embeddings": rows(R, 2 * D)}
     more = every(
@@ -137,30 +139,34 @@ def test_complex_models_of_openke(tmp_path):
 def test_what_openke_does_not_say(tmp_path):
     tables = {name: OPENKE_TABLES[name] for name in ("ent_embeddings", "rel_embeddings")}
     path = openke_file(tmp_path / "best.ckpt", tables)
-    with pytest.raises(InputError, match=r"does not say which.*TransE, DistMult, HolE.*openke:TransE"):
+    with pytest.raises(
+        InputError, match=r"does not name its model.*TransE, DistMult, HolE.*set format=.openke:TransE"
+    ):
         load(path)
     path = openke_file(tmp_path / "whole.ckpt", tables)  # which is not HolE
-    with pytest.raises(InputError, match=r"whole.ckpt does not say which.*TransE, DistMult, HolE"):
+    with pytest.raises(InputError, match=r"whole.ckpt does not name its.*TransE, DistMult, HolE"):
         load(path)
     assert load(openke_file(tmp_path / "FB15K_TransE2.ckpt", tables)).name == "TransE"
-    assumed = "the file does not tell the options of TransE: assumed p=1, norm=True"
+    assumed = "the file does not hold the options of TransE: assumed p=1, norm=True"
     assert load(path, format="openke:TransE").notes == (assumed,)
     assert load(path, format="openke:transe(p=2, norm=False)").notes == ()
     for said, message in {
-        "openke:TransX": "does not read this model of openke.*'TransX'.*TransE, DistMult",
+        "openke:TransX": "cannot be read from its tables; got 'TransX'.*TransE, DistMult",
         "openke:TransE(q=2)": "openke's TransE has no option q.*p, norm",
         "openke:DistMult(p=2)": "has no option p.*none",
         "openke:TransE(2)": r"not the name of a model.*TransE\(p=2\)",
         "openke:TransE(": "not the name of a model",
         "openke:TransE(p=f())": "not the name of a model",
-        "openke:TransH": "not a checkpoint of openke's TransH: no norm_vector.*ent_embeddings",
+        "openke:TransH": "not a checkpoint of openke's TransH: missing norm_vector.*ent_embeddings",
         "openke:TransE(p=3)": "p must be 1 or 2.*3",
-        "rotate:TransE": "can only be said with openke, torchkge, pyg.*rotate:TransE",
+        "rotate:TransE": "only the formats openke, torchkge, pyg take.*rotate:TransE",
     }.items():
         with pytest.raises(InputError, match=message):
             load(path, format=said)
     odd = openke_file(tmp_path / "odd.ckpt", tables | {"gate": rows(R, D)})
-    with pytest.raises(InputError, match=r"no model of openke.*gate.*openke.convert\(module\)"):
+    with pytest.raises(
+        InputError, match=r"those of no known model of openke.*gate.*openke.convert\(model\)"
+    ):
         load(odd)
     norm = openke_file(tmp_path / "h.ckpt", tables | {"norm_vector": rows(R, D)})
     with pytest.raises(InputError, match=r"TransH: p must be 1 or 2.*3"):
@@ -171,14 +177,18 @@ def test_names_of_openke(tmp_path):
     tables = {name: OPENKE_TABLES[name] for name in ("ent_embeddings", "rel_embeddings")}
     path = openke_file(tmp_path / "transe.ckpt", tables)
     (tmp_path / "entity2id.txt").write_text(f"{N}\n" + "".join(f"e{i}\t{N - 1 - i}\n" for i in range(N)))
-    with pytest.raises(InputError, match=r"half a checkpoint: no relation2id.txt; got entity2id.txt al"):
+    with pytest.raises(
+        InputError, match=r"incomplete checkpoint .*: missing relation2id.txt; got only entity2id.txt"
+    ):
         read(path)
     (tmp_path / "relation2id.txt").write_text("3\nr0\t0\nr1\t1\nr2\t2\n")
     assert read(path).entities == [f"e{i}" for i in reversed(range(N))]
-    with pytest.raises(InputError, match=r"no reader knows.*name the file itself: .*transe.ckpt$"):
+    with pytest.raises(InputError, match=r"not recognised.*use the file itself: .*transe.ckpt$"):
         read(tmp_path)
     (tmp_path / "relation2id.txt").write_text("1\nr0\t0\n")
-    with pytest.raises(InputError, match=r"relation2id.txt does not have.*1 relations, and 3 rows"):
+    with pytest.raises(
+        InputError, match=r"relation2id.txt is not the dictionary of.*1 relations for 3 rows"
+    ):
         read(path)
 
 

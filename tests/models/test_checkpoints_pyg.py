@@ -47,7 +47,7 @@ def test_models_of_pyg(tmp_path):
         torch.save(module.state_dict(), tmp_path / "state.pt")
         agree(load(tmp_path / "state.pt", format=f"pyg:{said}"), theirs, value)
         torch.save(module, tmp_path / "whole.pt")
-        with pytest.raises(InputError, match=r"pickle that could run code.*trust_pickle=True"):
+        with pytest.raises(InputError, match=r"whole.pt could run code.*trust_pickle=True"):
             load(tmp_path / "whole.pt")
         agree(load(tmp_path / "whole.pt", trust_pickle=True), theirs, value)
 
@@ -65,7 +65,7 @@ def test_a_model_of_your_own_on_pyg_is_a_black_box():
         theirs = module(h, r, t).reshape(N, R, N).numpy()
     box = er.integrations.pyg.convert(module)
     agree(box, theirs)
-    assert box.notes == ("how Odd factors is not known: scored as a black box, triple by triple",)
+    assert box.notes == ("Odd is not known to factor: scored as a black box, triple by triple",)
     graph = er.Graph.of([[0, 0, 1]], test=[[2, 1, 3]], entities=N, relations=R)
     ranks = er.rank(er.integrations.pyg.convert(module, graph), graph.task("test"), progress=False)
     assert ranks.better.tolist() == [

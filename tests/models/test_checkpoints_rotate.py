@@ -94,7 +94,9 @@ def test_without_names_the_counts_must_be_the_graph_s(tmp_path):
 def test_half_a_folder_of_the_rotate_code(tmp_path, lost):
     rotate_folder(tmp_path / "run")
     (tmp_path / "run" / lost).unlink()
-    with pytest.raises(InputError, match=f"half a checkpoint: no {lost}.*copy the missing files"):
+    with pytest.raises(
+        InputError, match=f"incomplete checkpoint .*: missing {lost}.*copy the missing files"
+    ):
         load(tmp_path / "run")
 
 
@@ -104,24 +106,28 @@ def test_one_dictionary_without_the_other(tmp_path, there):
     rotate_folder(tmp_path / "run")
     (tmp_path / "run" / there).write_text("0\ta\n")
     (lost,) = {"entities.dict", "relations.dict"} - {there}
-    with pytest.raises(InputError, match=rf"run is half a checkpoint: no {lost}; got {there} alone"):
+    with pytest.raises(
+        InputError, match=rf"incomplete checkpoint .*run: missing {lost}; got only {there}"
+    ):
         load(tmp_path / "run")
 
 
 def test_bad_folders_of_the_rotate_code(tmp_path):
     path = tmp_path / "run"
     rotate_folder(path, hidden_dim=D + 1)
-    with pytest.raises(InputError, match=r"not of one model.*\(7, 12\) and \(3, 6\), widths \(14, 7\)"):
+    with pytest.raises(
+        InputError, match=r"the tables do not match; .*\(7, 12\) and \(3, 6\), widths \(14, 7\)"
+    ):
         load(path)
     rotate_folder(path, "TransE", model="HAKE")
-    with pytest.raises(InputError, match=r"does not have.*'HAKE'.*TransE, DistMult"):
+    with pytest.raises(
+        InputError, match=r"unknown model of the RotatE code; got 'HAKE'.*TransE, DistMult"
+    ):
         load(path)
     rotate_folder(path)
     (path / "relations.dict").write_text("0\ta\n1\tb\n2\tc\n")
     (path / "entities.dict").write_text("0\ta\n1\tb\n")
-    with pytest.raises(
-        InputError, match=r"entities.dict does not have the names.*2 entities, and 7 rows"
-    ):
+    with pytest.raises(InputError, match=r"entities.dict is not the dictionary.*2 entities for 7 rows"):
         load(path)
     (path / "entities.dict").unlink()
     (path / "entity_embedding.npy").write_bytes(b"\x93NUMPY\x01\x00")
@@ -131,10 +137,10 @@ def test_bad_folders_of_the_rotate_code(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*config.json"):
         load(path)
     (path / "config.json").write_text("[]")
-    with pytest.raises(InputError, match=r"config.json does not say model, .*, gamma, hidden_dim"):
+    with pytest.raises(InputError, match=r"config.json has no model, .*, gamma, hidden_dim"):
         load(path)
     (path / "config.json").write_text('{"model": "RotatE"}')
-    with pytest.raises(InputError, match=r"config.json does not say double_.*, gamma, hidden_dim"):
+    with pytest.raises(InputError, match=r"config.json has no double_.*, gamma, hidden_dim"):
         load(path)
 
 
@@ -156,7 +162,9 @@ def test_settings_of_another_kind(tmp_path, changes):
 def test_a_file_where_a_folder_is_needed(tmp_path):
     rotate_folder(tmp_path / "run")
     for name in ("rotate", "dgl-ke"):
-        with pytest.raises(InputError, match=r"a checkpoint is a folder.*config.json.*name the folder"):
+        with pytest.raises(
+            InputError, match=r"checkpoint must be a folder.*config.json.*use its folder"
+        ):
             load(tmp_path / "run/config.json", format=name)
 
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from zipfile import ZipFile
 
@@ -22,7 +22,7 @@ from evenrank.models.readers.checkpoint import fit, renumbered
 
 
 def refused(call, *args, **kwargs):
-    """Give the one line that says why a call is refused."""
+    """Return the one line of the error that a call raises."""
     with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
     return str(caught.value)
@@ -31,7 +31,7 @@ def refused(call, *args, **kwargs):
 # Finding a reader -----------------------------------------------------------------------------------
 
 
-def test_modules_come_when_they_are_asked_for():
+def test_modules_are_imported_when_first_used():
     assert er.integrations.pykeen is pykeen
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = er.integrations.nonsense
@@ -51,24 +51,63 @@ def test_own_models_are_read_like_others(tmp_path):
     model = er.models.DistMult(rng.normal(size=(14, 4)), rng.normal(size=(55, 4)))
     er.models.save(model, tmp_path / "model.safetensors", graph=graph)
     found = load(tmp_path / "model.safetensors", graph)
-    assert (found.name, found.notes) == ("DistMult", ())  # it says how its rows are numbered
-    er.models.save(model, tmp_path / "unsaid.safetensors")
-    assert load(tmp_path / "unsaid.safetensors", graph).notes == (
-        "taken to be numbered as the graph is: there are no names of entities and relations to compare",
+    assert (found.name, found.notes) == ("DistMult", ())  # the file names the numbering of its rows
+    er.models.save(model, tmp_path / "unnumbered.safetensors")
+    assert load(tmp_path / "unnumbered.safetensors", graph).notes == (
+        "assumed to be numbered as the graph: the checkpoint has no names of entities and relations",
     )
 
 
-def test_what_no_reader_knows(tmp_path):
+def test_unknown_formats_and_names(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"nonsense")
     line = refused(load, tmp_path / "model.bin")
     assert line.startswith(
-        f"no reader knows this checkpoint; got {tmp_path / 'model.bin'}; allowed: those"
+        f"the format of this checkpoint is not recognised; got {tmp_path / 'model.bin'}; allowed"
     )
     assert all(name in line for name in READERS)
-    assert refused(load, tmp_path / "nothing") == f"no such file; got {tmp_path / 'nothing'}"
+    assert "; set format=, or build the model from its arrays" in line
+    line = refused(load, tmp_path / "nothing")
+    assert line.startswith(
+        f"no such file, folder or bundled model; got {tmp_path / 'nothing'}; allowed: "
+    )
+    assert all(name in line for name in (*READERS, *er.models.bundled()))
+    assert refused(load, "Nations/ComplX").endswith("did you mean nations/complex?")
     assert "unknown format; got 'nonsense'; allowed: auto, evenrank, " in refused(
         load, tmp_path / "model.bin", format="nonsense"
     )
+
+
+def test_bundled_models_have_names_in_any_case():
+    for name in er.models.bundled():
+        data, model = name.split("/")
+        found = load(name.title(), er.load(data))
+        assert found.name.lower() == model
+        assert found.vocabulary == er.load(data).vocabulary
+    assert np.array_equal(load("nations/complex", mapped=True).entity, load("nations/complex").entity)
+    assert "was not written by torch.save" in refused(load, "nations/complex", format="pykeen")
+
+
+def test_a_file_takes_precedence_over_a_bundled_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nations").mkdir()
+    er.models.save(er.models.TransE(np.ones((2, 3)), np.ones((1, 3))), "nations/complex")
+    assert "not recognised; got nations/complex" in refused(load, "nations/complex")
+    assert repr(load("nations/complex", format="evenrank")) == "TransE(2 entities, 1 relations)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((None,), {}, "path must be a path, or the name of a bundled model; got NoneType; models in"),
+        ((er.models.load("nations/transe"),), {}, "path must be .*; got TransE; .* er.rank"),
+        ((b"nations/transe",), {}, "path must be .*; got bytes"),
+        (("nations/transe", "nations"), {}, "graph must be a Graph; got str; er.load"),
+        (("nations/transe",), {"format": None}, "format must be a string; got NoneType"),
+        (("nations/transe",), {"format": "pykeen:TransE"}, "only the formats openke, .* got pykeen:Tra"),
+    ],
+)
+def test_arguments_of_wrong_types(arguments, options, message):
+    assert re.match(message, refused(load, *arguments, **options))
 
 
 # Fitting a checkpoint to a graph --------------------------------------------------------------------
@@ -98,7 +137,7 @@ def holes(rows, *columns):
 
 @pytest.mark.parametrize("inverse", [None, "stacked", "interleaved"])
 def test_rows_are_put_in_the_order_of_the_graph(inverse):
-    """Every score of every triple is the one the checkpoint gives to the same names."""
+    """Every triple of names has the same score as in the checkpoint."""
     old_entities, old_relations = ("c", "a", "d", "b"), ("t", "r", "s")
     entity = [old_entities.index(name) for name in ENTITIES]
     relation = [old_relations.index(name) for name in RELATIONS]
@@ -121,6 +160,7 @@ class Box:
 
     model: er.models.Model
     name: str = "Box"
+    notes: tuple[str, ...] = ()
 
     @property
     def entities(self):
@@ -136,7 +176,7 @@ class Box:
 
 @pytest.mark.parametrize("names", [(("c", "a", "d", "b"), RELATIONS), (ENTITIES, ("t", "r", "s"))])
 @pytest.mark.parametrize("sides", ["tail", "head", "relation", "pair"])
-def test_black_boxes_are_asked_in_their_own_numbers(names, sides):
+def test_black_boxes_score_in_their_own_numbering(names, sides):
     model = next(models(None))
     box = fit(Checkpoint(Box(model), *names, notes=("a note",)), GRAPH, "file")
     plain = fit(Checkpoint(model, *names), GRAPH, "file")
@@ -152,30 +192,35 @@ def test_black_boxes_are_asked_in_their_own_numbers(names, sides):
 def test_rows_in_order_are_not_copied():
     model = next(models(None))
     assert renumbered(model, np.arange(4), np.arange(3)) is model
-    assert fit(Checkpoint(model, ENTITIES, RELATIONS), GRAPH, "file") is model
-    assert fit(Checkpoint(model), None, "file") is model
+    for found in (
+        fit(Checkpoint(model, ENTITIES, RELATIONS), GRAPH, "file"),
+        fit(Checkpoint(model, notes=("a note",)), None, "file"),
+    ):
+        assert found.entity is model.entity
+        assert found.relation is model.relation
+    assert (found.notes, model.notes, model.vocabulary) == (("a note",), (), None)  # it is not changed
 
 
 def test_names_and_counts_that_do_not_fit():
     model = next(models(None))
     line = refused(fit, Checkpoint(model), er.load("umls"), "model.pkl")
-    assert line.startswith(
-        "model and graph do not have the same entities; got 4 in model.pkl, 135 in the"
-    )
-    assert "--unseen" in line
+    assert line.startswith("model and graph differ in entities; got 4 in model.pkl, 135 in the")
+    assert line.endswith("load the graph with unseen='drop'")
     line = refused(fit, Checkpoint(model, ENTITIES, ("r", "s", "u")), GRAPH, "model.pkl")
-    assert "same relations; got 3 in model.pkl, 3 in the graph (not in the model: t); rank on" in line
+    assert (
+        "differ in relations; got 3 in model.pkl, 3 in the graph (not in the model: t); rank on" in line
+    )
     line = refused(fit, Checkpoint(model, "wxyz", RELATIONS), GRAPH, "model.pkl")
     assert "(not in the model: a, b, c, ...)" in line
 
 
 def test_graphs_without_names():
-    """Ids are names of their own; where the checkpoint has other names, only counts can be compared."""
+    """Ids are names; if the checkpoint has other names, only the counts can be compared."""
     model = next(models(None))
     bare = er.Graph.of([[0, 0, 1], [2, 1, 3]], entities=4, relations=3)
     assert fit(Checkpoint(model, ["3", "2", "1", "0"], ["0", "1", "2"]), bare, "file").notes == ()
     assert fit(Checkpoint(model, ENTITIES, RELATIONS), bare, "file").notes == (
-        "taken to be numbered as the graph is: there are no names of entities and relations to compare",
+        "assumed to be numbered as the graph: the checkpoint has no names of entities and relations",
     )
 
 
@@ -190,14 +235,14 @@ def file(tmp_path):
 
 
 def torch(load):
-    """Stand for torch, which is not everywhere."""
+    """Stand-in for torch, which need not be installed."""
     return SimpleNamespace(
         load=load, serialization=SimpleNamespace(safe_globals=lambda _: nullcontext())
     )
 
 
 def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, file):
-    """First without running code, then not at all, unless told."""
+    """First without running code, then only if trusted."""
     asked = []
 
     def read(path, map_location, weights_only):
@@ -209,8 +254,8 @@ def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, file):
     monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
     line = refused(_checkpoint.torch_file, file, trust_pickle=False)
     assert line == (
-        f"{file} is a pickle that could run code when it is read; got Weights only load failed.; "
-        "if you trust where it comes from: --trust-pickle, or trust_pickle=True"
+        f"reading {file} could run code that is pickled in it; got Weights only load failed.; "
+        "if you trust its source, use trust_pickle=True"
     )
     assert asked == [True]
     assert _checkpoint.torch_file(file, trust_pickle=True) == "content"
@@ -226,7 +271,8 @@ def test_damaged_files_of_torch(monkeypatch, file, trusted):
     line = refused(_checkpoint.torch_file, file, trust_pickle=trusted)
     reason = "UnpicklingError: broken" if trusted else "RuntimeError: RuntimeError"
     assert line == (
-        f"cannot read {file}; got {reason}; it may be damaged, or of another version of its library"
+        f"cannot read {file}; got {reason}; the file may be damaged, or written by another "
+        "version of its library"
     )
 
 
@@ -244,15 +290,14 @@ def run(*arguments, code=0):
 
 
 def nations_models(tmp_path):
-    """Two models that do not say how their rows are numbered: the paper's, or bundled ones."""
+    """Two models without the numbering of their rows: the paper's, or bundled ones."""
     names = ("complex", "transe")
     if shared.PRESENT:
         found = [shared.path(f"paper/models/nations-{name}.pykeen.pkl") for name in names]
         return found, ("0.4304", "0.4026")
     found, values, task = [], [], er.load("nations").task("test")
     for name in names:
-        model = replace(er.models.load(f"nations/{name}"))  # the same without what was said of it
-        assert model.vocabulary is None
+        model = er.models.load(f"nations/{name}").described(vocabulary=None)
         found.append(tmp_path / f"nations-{name}.pykeen.safetensors")
         er.models.save(model, found[-1])
         mrr = er.rank(model, task, progress=False).evaluate("mrr")["mrr"]
@@ -263,12 +308,14 @@ def nations_models(tmp_path):
 def test_several_models_in_one_table(tmp_path):
     """Each gets a row, a file of ranks, and its notes."""
     files, (complex_, transe) = nations_models(tmp_path)
-    done = run(*files, "--data", "nations", "--trust-pickle", "-m", "mrr", "--csv", "-o", tmp_path)
+    done = run(
+        *files, "--data", "nations", "--trust-pickle", "-m", "mrr", "--format", "csv", "-o", tmp_path
+    )
     assert re.findall(r"nations-(\w+)\.pykeen.*,(0\.\d{4})", done.stdout) == [
         ("complex", complex_),
         ("transe", transe),
     ]
-    assert done.stderr.count("taken to be numbered as the graph is") == 2
+    assert done.stderr.count("assumed to be numbered as the graph") == 2
     assert len(er.Ranks.load(tmp_path / "nations-transe.pykeen.parquet")) == 402
     line = run(*files, "--data", "nations", "-o", tmp_path / "one.parquet", code=2).stderr
     assert "the ranks of several models need a folder" in line
@@ -278,4 +325,4 @@ def test_a_checkpoint_of_another_graph(tmp_path):
     file = tmp_path / "model.safetensors"
     er.models.save(next(models(None)), file)
     line = run(file, "--data", "nations", code=2).stderr
-    assert "model and graph do not have the same entities; got 4 in model.safetensors, 14 in the" in line
+    assert "model and graph differ in entities; got 4 in model.safetensors, 14 in the" in line

@@ -1,7 +1,8 @@
 """Models on plain arrays: each formula again, in a line of NumPy; products with the same bits; files."""
 
 import json
-from dataclasses import fields
+import pickle
+from dataclasses import FrozenInstanceError, fields
 from fractions import Fraction
 
 import numpy as np
@@ -377,9 +378,11 @@ def test_files_keep_the_vocabulary(tmp_path):
     again = models.load(path)
     assert again.vocabulary == graph.vocabulary
     assert len(er.rank(again, graph.task(), progress=False)) == 2
-    with raises("do not number entities and relations alike", graph.vocabulary, other.vocabulary):
+    with raises("number entities and relations differently", graph.vocabulary, other.vocabulary):
         er.rank(again, other.task(), progress=False)
-    assert len(er.rank(model, other.task(), progress=False)) == 2  # it does not say, so nothing is known
+    assert (
+        len(er.rank(model, other.task(), progress=False)) == 2
+    )  # without a vocabulary, nothing is compared
     models.save(again, path)  # and what was known is kept
     assert models.load(path).vocabulary == graph.vocabulary
 
@@ -404,17 +407,17 @@ HEADER = {
 }
 BOTH = {"entity": ENTITY, "relation": RELATION}
 BAD_FILES = [
-    (None, BOTH, ["does not say which model it holds", "entity, relation", "er.models.save"]),
-    ("{", BOTH, ["a header evenrank does not understand"]),
-    ("[]", BOTH, ["a header evenrank does not understand"]),
-    ("{}", BOTH, ["a header evenrank does not understand", "model"]),
-    ({**HEADER, "model": "Magic"}, BOTH, ["holds something else", "Magic"]),
-    ({**HEADER, "model": 7}, BOTH, ["holds something else", "model 7"]),
-    ({**HEADER, "format": 2}, BOTH, ["holds something else", "format 2"]),
-    ({**HEADER, "options": {"p": 3}}, BOTH, ["a header evenrank does not understand", "p"]),
-    ({**HEADER, "options": {"inverse": "x"}}, BOTH, ["unknown convention for inverse relations", "'x'"]),
-    ({**HEADER, "options": 1}, BOTH, ["a header evenrank does not understand"]),
-    ({**HEADER, "shapes": [1]}, BOTH, ["a header evenrank does not understand"]),
+    (None, BOTH, ["does not name its model", "entity, relation", "er.models.save"]),
+    ("{", BOTH, ["a damaged header"]),
+    ("[]", BOTH, ["a damaged header"]),
+    ("{}", BOTH, ["a damaged header", "model"]),
+    ({**HEADER, "model": "Magic"}, BOTH, ["holds an unknown model or format", "Magic"]),
+    ({**HEADER, "model": 7}, BOTH, ["holds an unknown model or format", "model 7"]),
+    ({**HEADER, "format": 2}, BOTH, ["holds an unknown model or format", "format 2"]),
+    ({**HEADER, "options": {"p": 3}}, BOTH, ["a damaged header", "p"]),
+    ({**HEADER, "options": {"inverse": "x"}}, BOTH, ["unknown layout of inverse relations", "'x'"]),
+    ({**HEADER, "options": 1}, BOTH, ["a damaged header"]),
+    ({**HEADER, "shapes": [1]}, BOTH, ["a damaged header"]),
     (
         {**HEADER, "shapes": {"entity": [5, 3], "relation": [2, 3]}},
         BOTH,
@@ -425,12 +428,12 @@ BAD_FILES = [
     (
         {**HEADER, "shapes": {"entity": [4, 3]}},
         {"entity": ENTITY},
-        ["a header evenrank does not understand", "relation"],
+        ["a damaged header", "relation"],
     ),
     (
         {**HEADER, "shapes": {**HEADER["shapes"], "more": [4, 3]}},
         {**BOTH, "more": ENTITY},
-        ["a header evenrank does not understand", "more"],
+        ["a damaged header", "more"],
     ),
     (
         {**HEADER, "shapes": {"entity": [4, 3], "relation": [2, 4]}},
@@ -455,9 +458,9 @@ def test_good_header_by_hand(tmp_path):
 
 
 def test_files_that_are_none(tmp_path):
-    with raises("no such file", "absent.safetensors"):
+    with raises("no such file, folder or bundled model", "absent.safetensors"):
         models.load(tmp_path / "absent.safetensors")
-    with raises("cannot read"):
+    with raises("the format of this checkpoint is not recognised"):
         models.load(tmp_path)
     path = tmp_path / "model.safetensors"
     for content in (b"", b"hello", b"\xff" * 1000):
@@ -521,7 +524,7 @@ BAD_MODELS = [
     (lambda: models.TransE([["a"]], ones(1, 1)), ["entity must be numbers"]),
     (
         lambda: models.DistMult(ones(4, 3), ones(3, 3), inverse="stacked"),
-        ["two rows for each", "3 rows"],
+        ["an even number of rows", "3 rows"],
     ),
     (
         lambda: models.DistMult(ones(4, 3), ones(2, 3), inverse="odd"),
@@ -567,7 +570,7 @@ BAD_MODELS = [
     ),
     (
         lambda: models.TuckER(ones(4, 3), ones(2, 5), ones(3, 5, 3), ones(2, 4)),
-        ["norm_in must be a row of scales and one of shifts", r"\(2, 4\)"],
+        ["norm_in must have two rows, scale and shift", r"\(2, 4\)"],
     ),
     (
         lambda: models.TuckER(ones(4, 3), ones(2, 5), ones(3, 5, 3), None, ones(3)),
@@ -588,9 +591,28 @@ def test_bad_questions():
         model.score(np.array([[-1, -1, 0]]), slice(0, 4))
     with raises("three columns", "2 columns"):
         model.factored("tail").vectors(np.array([[0, 0]]))
-    with raises("the model does not know entity 4", "4 of that kind"):
+    with raises("entity 4 is not in the model", "got a model of 4, numbered from 0"):
         model.score(np.array([[4, 0, -1]]), slice(0, 4))
-    with raises("the model does not know relation 2", "unseen='drop'"):
+    with raises("relation 2 is not in the model", "unseen='drop'"):
         model.triples([0], [2], [1])
-    with raises("the model does not know entity -1"):
+    with raises("entity -1 is not in the model"):
         model.triples([0], [0], [-1])
+
+
+# Models are values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_description_makes_a_copy_that_shares_the_arrays(name):
+    model, _ = build(name, None, np.float64)
+    other = model.described(vocabulary="v", known_as="Other", notes=("a note",))
+    assert (model.vocabulary, model.name, model.notes) == (None, name.split()[0], ())
+    for changed in (other, other.on(None), other.with_arrays({}), pickle.loads(pickle.dumps(other))):
+        assert type(changed) is type(model)
+        assert (changed.vocabulary, changed.name, changed.notes) == ("v", "Other", ("a note",))
+    for array in model.ARRAYS:
+        assert getattr(other, array) is getattr(model, array) is getattr(other.on(None), array)
+    with pytest.raises(FrozenInstanceError):
+        other.vocabulary = None
+    with raises("not part of a model's description", "got entity, name", "vocabulary, known_as, notes"):
+        model.described(name="Other", entity=1)

@@ -1,15 +1,15 @@
-"""Models on plain arrays: TransE, RotatE, DistMult, ComplEx, TuckER, RESCAL, SimplE, CP; files of them.
+"""Models on plain arrays: TransE, RotatE, DistMult, ComplEx, TuckER, RESCAL, SimplE, CP.
 
-Each scores a triple `(h, r, t)`, higher is better, and knows how the score factors for each side: query
-vector against a table of candidates. Arrays may be NumPy's or torch's (on the CPU: without a copy).
-Complex numbers are complex arrays, or real ones that hold all real parts, then all imaginary parts.
+Each model scores triples `(h, r, t)`, higher is better, and factors the score of each side into query
+vectors and candidate vectors. Arrays may be NumPy arrays or torch tensors (on the CPU without a copy).
+Complex numbers are complex arrays, or real ones with all real parts before all imaginary parts.
 
-**Sides.** Plain models answer `(?, r, t)` with their own formula. Models trained with reciprocal
-(inverse) relations answer it as `(t, r', ?)`, with a row of its own for `r'`: `inverse="stacked"` where
-the rows are r_0 .. r_R, r'_0 .. r'_R (most libraries), `inverse="interleaved"` where they are r_0,
-r'_0, r_1, r'_1, ... (PyKEEN).
+**Inverse relations.** Plain models answer `(?, r, t)` by their own formula. Models trained with
+reciprocal (inverse) relations answer it as `(t, r', ?)`, with a separate row for `r'`: with
+`inverse="stacked"` rows are r_0 .. r_R, r'_0 .. r'_R (most libraries), with `inverse="interleaved"`
+they are r_0, r'_0, r_1, r'_1, ... (PyKEEN).
 
-**Files.** `save` and `load` use safetensors: no pickle, no code; a small JSON header names the model.
+**Files.** `load` reads checkpoints of many libraries; `save` writes safetensors, without pickles.
 
 >>> import numpy as np
 >>> model = TransE([[0.0], [1.0], [2.0]], [[1.0]])

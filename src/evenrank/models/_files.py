@@ -1,4 +1,4 @@
-"""Files of models: safetensors, with a small JSON header that names the model."""
+"""Model files: safetensors with a small JSON header that names the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenrank._internal.arrays import host
 from evenrank._internal.files import replacing
 from evenrank.errors import InputError
-from evenrank.models._model import BESIDE, Model, present
+from evenrank.models._model import Model, present
 from evenrank.models._named import NAMED
 
 if TYPE_CHECKING:
@@ -26,12 +26,30 @@ KINDS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # safetensors' names of NumP
 
 
 def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = None) -> None:
-    """Write a model as safetensors, whole or not at all; `graph` says how its rows are numbered."""
+    """Write a model to a safetensors file.
+
+    The file is written completely or not at all, and holds no pickled code.
+
+    Parameters
+    ----------
+    model : Model
+        One of the models of `evenrank.models`.
+    path : path-like
+        File to write, ``.safetensors``.
+    graph : Graph, optional
+        Graph whose numbering the rows follow; by default that which the model knows, if any. Ranking
+        the model on a graph with other numbering then raises an error.
+
+    Raises
+    ------
+    InputError
+        If the model is of another kind, differs from the graph in size, or the file cannot be written.
+    """
     from safetensors.numpy import save as serialise
 
     if not isinstance(model, Model):
         raise InputError(
-            "not a model that can be saved", got=type(model).__name__, allowed=", ".join(NAMED)
+            "this model cannot be saved", got=type(model).__name__, allowed=", ".join(NAMED)
         )
     if graph is not None and (len(graph.entities), len(graph.relations)) != (
         model.entities,
@@ -60,11 +78,7 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
 
 
 def read(path: str | os.PathLike[str], *, mapped: bool = False) -> Model:
-    """Read a model that `save` wrote.
-
-    `mapped` leaves the arrays in the file, read-only: rows are read when they are used, and processes
-    that map one file share its memory.
-    """
+    """Read a model that `save` wrote, memory-mapped on request."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
@@ -98,18 +112,19 @@ def _mapped(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -> Model:
-    """Make the model that the header names, if header and arrays agree."""
+    """Build the model that the header names, if header and arrays agree."""
     if header is None:
         raise InputError(
-            f"{path} does not say which model it holds",
+            f"{path} does not name its model",
             got=f"arrays {', '.join(sorted(arrays)) or '(none)'}",
-            do="build the model from its arrays (er.models.TransE(...), ...) and er.models.save it",
+            do="build the model from its arrays (er.models.TransE(...), ...) and write it with "
+            "er.models.save",
         )
     try:
         content = json.loads(header)
         if content["format"] != 1 or content["model"] not in NAMED:
             raise InputError(
-                f"{path} holds something else",
+                f"{path} holds an unknown model or format",
                 got=f"model {content['model']!r}, format {content['format']}",
                 allowed=f"{', '.join(NAMED)}; format 1",
             )
@@ -128,8 +143,6 @@ def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{path} has a header evenrank does not understand", got=f"{type(error).__name__}: {error}"
+            f"{path} has a damaged header", got=f"{type(error).__name__}: {error}"
         ) from None
-    for name in BESIDE:
-        object.__setattr__(model, name, content.get(name))
-    return model
+    return model.described(vocabulary=content.get("vocabulary"), known_as=content.get("known_as"))

@@ -1,8 +1,10 @@
-"""`load`: a model from any checkpoint that evenrank can read, or a bundled one by name."""
+"""`load`: read a model from a checkpoint of any supported library, or a bundled one by name."""
 
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ def load(
     path: str | os.PathLike[str],
     graph: Graph | None = None,
     *,
-    format: str = "auto",  # noqa: A002  # the word of the command line
+    format: str = "auto",  # noqa: A002  # as the shell option
     trust_pickle: bool = False,
     mapped: bool = False,
 ) -> Any:
@@ -28,25 +30,26 @@ def load(
 
     Parameters
     ----------
-    path
-        A checkpoint (a file or a folder), or the name of a bundled model such as ``"nations/complex"``;
-        `bundled` lists these.
-    graph
-        The graph to rank on. The rows of the model are reordered to match it: by name, where the
+    path : path-like
+        A checkpoint (a file or a folder), or the name of a bundled model such as ``"nations/complex"``,
+        in upper or lower case; `bundled` lists these. A file or folder of that name takes precedence.
+    graph : Graph, optional
+        The graph to rank on. The rows of the model are reordered to match it: by name, if the
         checkpoint has names; otherwise the counts have to agree. Without a graph, rows stay as they are.
-    format
-        The library that wrote the checkpoint, where it is not recognised: "pykeen", "libkge", ... Files
-        that do not say which model they hold need that as well: ``"openke:TransE(p=2)"``.
-    trust_pickle
+    format : str, default "auto"
+        The library that wrote the checkpoint, if it is not recognised: ``"evenrank"``, ``"rotate"``,
+        ``"dgl-ke"``, ``"libkge"``, ``"openke"``, ``"torchkge"``, ``"pyg"`` or ``"pykeen"``. State
+        dictionaries that fit several models need the model as well: ``"openke:TransE(p=2)"``.
+    trust_pickle : bool, default False
         Whether the file may be unpickled, which can run code in it. Most checkpoints do not need this.
-    mapped
+    mapped : bool, default False
         Whether to memory-map the arrays of evenrank's own files instead of reading them.
 
     Returns
     -------
     Model or scorer
-        A model of `evenrank.models` where the score factors, otherwise a scorer. `evenrank.rank` takes
-        both; `notes` lists what was assumed.
+        A model of `evenrank.models` if the score factors, otherwise a black-box scorer. `evenrank.rank`
+        accepts both; `notes` lists what was assumed.
 
     Raises
     ------
@@ -56,22 +59,21 @@ def load(
     Examples
     --------
     >>> load("nations/complex")
-    ComplEx(14 entities, 55 relations)
+    ComplEx(14 entities, 55 relations, stacked inverse relations)
     """
     from evenrank.models.readers import read
     from evenrank.models.readers.checkpoint import fit
 
     if not isinstance(path, str | os.PathLike):
         raise InputError(
-            "a model is loaded from a path or by name",
+            "path must be a path, or the name of a bundled model",
             got=type(path).__name__,
-            do="er.rank takes models that are in memory as they are",
+            do="models in memory need no loading: er.rank(model, task)",
         )
-    found = _bundled(path) if isinstance(path, str) and not os.path.exists(path) else None
-    if found is not None:
-        with as_file(found) as file:
-            return fit(read(file), graph, str(path))
-    checkpoint = read(path, format=format, trust_pickle=trust_pickle, mapped=mapped)
+    if not isinstance(format, str):
+        raise InputError("format must be a string", got=type(format).__name__)
+    with _located(path) as file:
+        checkpoint = read(file, format=format, trust_pickle=trust_pickle, mapped=mapped)
     return fit(checkpoint, graph, Path(path).name)
 
 
@@ -81,7 +83,7 @@ def bundled() -> list[str]:
     Returns
     -------
     list of str
-        Names that `load` takes: a bundled graph and a model trained on it.
+        Names for `load`: a bundled graph and a model trained on it.
 
     Examples
     --------
@@ -99,7 +101,19 @@ def _folder() -> Any:
     return files("evenrank.models") / "bundled"
 
 
-def _bundled(name: str) -> Any:
-    """Find the file of a bundled model; None if there is none of that name."""
-    name = name.lower()
-    return _folder() / f"{name.replace('/', '-')}{ENDING}" if name in bundled() else None
+def _located(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
+    """Return the file or folder of a checkpoint, or the file of a bundled model."""
+    from evenrank.models.readers import READERS
+
+    if os.path.exists(path):
+        return nullcontext(Path(path))
+    name, names = os.fspath(path).lower(), bundled()
+    if name in names:
+        return as_file(_folder() / f"{name.replace('/', '-')}{ENDING}")
+    near = get_close_matches(name, names, cutoff=0.8)
+    raise InputError(
+        "no such file, folder or bundled model",
+        got=os.fspath(path),
+        allowed=f"a checkpoint of {', '.join(READERS)}; a bundled model: {', '.join(names)}",
+        do=f"did you mean {' or '.join(near)}?" if near else None,
+    )

@@ -1,17 +1,18 @@
-"""What all models share: numbering of relations, sides, scoring."""
+"""The base class of all models: how relations are numbered, how sides are answered, scoring."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenrank._internal.arrays import Floats, Ints, memory, place, to, wide
-from evenrank.errors import InputError
+from evenrank._internal.arrays import Floats, Ints, array, memory, place, to, wide
+from evenrank.errors import InputError, Option
 from evenrank.ranking.engine import numpy_kernels
 from evenrank.ranking.engine.bounds import Form
 from evenrank.ranking.scorer import Candidates, Factored
@@ -19,41 +20,54 @@ from evenrank.ranks.task import HOLE
 
 Inverse = Literal["stacked", "interleaved"]
 Array: TypeAlias = Any  # NumPy's, or torch's where the model is on a device
-CELLS = 1 << 21  # numbers held at once where scores are worked out triple by triple
-BESIDE = ("vocabulary", "known_as")  # what is known of a model beside its arrays and options
+CELLS = 1 << 21  # numbers held at once where scores are computed triple by triple
+DESCRIPTION = ("vocabulary", "known_as", "notes")
 
 
 class Model(ABC):
-    """What all models share: numbering of relations, sides, scoring. Subclasses are frozen values."""
+    """Base class of the models: frozen dataclasses of arrays and options.
+
+    Attributes
+    ----------
+    inverse : {"stacked", "interleaved"} or None
+        How the relation table holds inverse relations, if it does.
+    vocabulary : str or None
+        Digest of the names in the order of the rows, as `Graph.vocabulary`; None if unknown.
+    known_as : str or None
+        Name of the model in the library that trained it, where it is expressed as another model.
+    notes : tuple of str
+        What was assumed when the model was read from a checkpoint.
+    """
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("entity", "relation")
-    DIRECT: ClassVar[bool] = False  # vectors are worked out from the arrays themselves, in one step
+    DIRECT: ClassVar[bool] = False  # query vectors are one operation on the arrays themselves
     entity: Any
     relation: Any
     inverse: Inverse | None
-    vocabulary: str | None = None  # how rows are numbered: the `vocabulary` of a graph
-    known_as: str | None = None  # what its library calls it, where it is written as another model
+    vocabulary: str | None = None
+    known_as: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def form(self) -> Form:
-        """The form of the score."""
+        """How scores follow from query vectors and candidate vectors."""
         return "dot"
 
     @abstractmethod
     def _tail(self, e: Ints, r: Ints) -> Array:
-        """Query vectors of `(e, r, ?)`; `r` are rows of the relation table."""
+        """Compute query vectors of `(e, r, ?)`; `r` are rows of the relation table."""
 
     @abstractmethod
     def _head(self, e: Ints, r: Ints) -> Array:
-        """Query vectors of `(?, r, e)`, for plain models."""
+        """Compute query vectors of `(?, r, e)`, for models without inverse relations."""
 
     def _table(self, side: str) -> Array:
-        """Rows of the candidates for the head or the tail."""
+        """Return the candidate vectors for the head or the tail."""
         del side  # the same rows, in most models
         return self.entity
 
     def _relation(self) -> tuple[Array, Callable[[Ints, Ints], Array]] | None:
-        """Table and query vectors of `(h, ?, t)`, where that factors in the same form."""
+        """Return candidate and query vectors of `(h, ?, t)`, if the score factors in the same form."""
         return None
 
     @property
@@ -72,54 +86,163 @@ class Model(ABC):
         return len(self.relation) // (2 if self.inverse else 1)
 
     def __repr__(self) -> str:
-        """Say what and how large."""
+        """Return name and size."""
         inverse = f", {self.inverse} inverse relations" if self.inverse else ""
         return f"{self.name}({self.entities:,} entities, {self.relations:,} relations{inverse})"
 
+    def _hold(self, **dimensions: int) -> None:
+        """Convert arrays to tables of floats and check how many axes each has."""
+        for name, axes in dimensions.items():
+            values = getattr(self, name)
+            if values is None:
+                continue
+            table = array(name, values)
+            if table.ndim != axes or 0 in table.shape:
+                what = f"{self.name}: {name} must have {axes} axes, none of them empty"
+                raise InputError(what, got=f"shape {tuple(table.shape)}")
+            object.__setattr__(self, name, table)
+        if self.inverse not in (None, "stacked", "interleaved"):
+            raise InputError(
+                "unknown layout of inverse relations",
+                got=repr(self.inverse),
+                allowed="None, stacked, interleaved",
+            )
+        rows = len(self.relation)
+        if self.inverse and rows % 2:
+            raise InputError(
+                f"{self.name}: a table with inverse relations must have an even number of rows",
+                got=f"{rows} rows",
+            )
+
+    def _check_same(self, what: str, *sizes: tuple[str, int]) -> None:
+        """Check that arrays fit each other."""
+        if len({size for _, size in sizes}) > 1:
+            got = ", ".join(f"{size} in {name}" for name, size in sizes)
+            raise InputError(f"{self.name}: arrays differ in {what}", got=got)
+
+    def _check_width(self) -> None:
+        """Check that entities and relations have one dimension."""
+        widths = ("entity", self.entity.shape[1]), ("relation", self.relation.shape[1])
+        self._check_same("dimension", *widths)
+
     def _rows(self, r: Ints, *, inverse: bool) -> Ints:
-        """Give the rows of relations, or of their inverses."""
+        """Return the rows of relations, or of their inverses."""
         if self.inverse == "interleaved":
             return 2 * r + inverse
         return r + self.relations if inverse else r
 
     def _plain_rows(self, table: Array) -> Array:
-        """Give the rows of the relations themselves, without inverses."""
+        """Return the rows of the relations themselves, without inverses."""
         return table[::2] if self.inverse == "interleaved" else table[: self.relations]
 
     def size(self, side: str) -> int:
-        """Give the number of candidates on a side."""
+        """Return the number of candidates on a side.
+
+        Parameters
+        ----------
+        side : {"head", "relation", "tail", "pair"}
+            What queries ask for.
+
+        Returns
+        -------
+        int
+            Number of entities, relations, or pairs of entities.
+        """
         return {"relation": self.relations, "pair": self.entities**2}.get(side, self.entities)
 
     @property
     def device(self) -> str:
-        """Where the arrays are: `cpu`, or a device of torch, if any of them is on one."""
+        """Device of the arrays: `cpu`, or a torch device if any of them is on one."""
         return min(self._places() - {"cpu"}, default="cpu")
 
     def _places(self) -> set[str]:
         return {place(getattr(self, name)) for name in present(self)}
 
     def on(self, device: Any) -> Self:
-        """Give the model with its arrays on a device of torch; those that are there are not copied.
+        """Return a copy of the model with its arrays on another device.
 
-        It is always another object: what was worked out from the arrays must not outlive their being
-        trained in place.
+        Arrays that are already there are shared. Cached intermediate results are not: the arrays may
+        have been trained in place since.
+
+        Parameters
+        ----------
+        device : str, torch.device or None
+            A torch device; None for NumPy arrays.
+
+        Returns
+        -------
+        Model
+            Always a new object.
         """
         if self._places() == {"cpu" if device is None else str(device)}:
             same = object.__new__(type(self))
-            names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # a dataclass
-            vars(same).update({name: getattr(self, name) for name in (*names, *BESIDE)})
+            names = [*(field.name for field in fields(self)), *DESCRIPTION]  # type: ignore[arg-type]
+            vars(same).update({name: getattr(self, name) for name in names})
             return same
         return self.with_arrays({name: to(device, getattr(self, name)) for name in present(self)})
 
     def with_arrays(self, arrays: Mapping[str, Array]) -> Self:
-        """Give the model with other arrays for some of its own; what is known of it stays."""
-        other = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
-        for name in BESIDE:
-            object.__setattr__(other, name, getattr(self, name))
+        """Return a copy with some arrays replaced; options and description stay.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+            New arrays by name, such as ``entity``.
+
+        Returns
+        -------
+        Model
+        """
+        other: Self = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
+        return other.described(**{name: getattr(self, name) for name in DESCRIPTION})
+
+    def described(self, **facts: Any) -> Self:
+        """Return a copy with another description; arrays are shared.
+
+        Parameters
+        ----------
+        **facts
+            Any of ``vocabulary``, ``known_as`` and ``notes``.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        InputError
+            If a name is not part of the description.
+
+        Examples
+        --------
+        >>> from evenrank.models import DistMult
+        >>> DistMult([[1.0], [2.0]], [[1.0]]).described(known_as="SimplE")
+        SimplE(2 entities, 1 relations)
+        """
+        unknown = facts.keys() - set(DESCRIPTION)
+        if unknown:
+            raise InputError(
+                "not part of a model's description",
+                got=", ".join(sorted(unknown)),
+                allowed=", ".join(DESCRIPTION),
+            )
+        other = copy(self)
+        vars(other).update(facts)
         return other
 
     def factored(self, side: str) -> Factored | None:
-        """Say how the score factors where the tail, head or relation is asked for; None: it does not."""
+        """Factor the score into query vectors and candidate vectors.
+
+        Parameters
+        ----------
+        side : {"head", "relation", "tail"}
+            What queries ask for.
+
+        Returns
+        -------
+        Factored or None
+            None if the score of this side does not factor.
+        """
         if side == "relation":
             found = self._relation()
             if found is None:
@@ -142,7 +265,7 @@ class Model(ABC):
         vectors: Callable[[Ints, Ints], Array],
         inverse: bool = False,
     ) -> Factored:
-        """Take two columns of queries, check that the model knows them, and give their vectors."""
+        """Factor the score by the two columns of a query that are given."""
 
         def check(batch: Ints) -> None:
             if batch.shape[1] != 3:
@@ -160,7 +283,7 @@ class Model(ABC):
         return Factored(self.form, table, queries, check, self._reads(first, second, inverse))
 
     def _reads(self, *formula: Any) -> tuple[Any, ...]:
-        """Say which formula on which memory of a device query vectors are; nothing, if there is more."""
+        """Identify formula and device memory of query vectors; empty if they depend on anything else."""
         if not self.DIRECT or self.device == "cpu":
             return ()
         arrays = (memory(getattr(self, name)) for name in self.ARRAYS)
@@ -172,14 +295,30 @@ class Model(ABC):
             unknown = batch[(batch[:, column] < 0) | (batch[:, column] >= size), column]
             if len(unknown):
                 raise InputError(
-                    f"the model does not know {what} {unknown[0]}",
-                    got=f"{size:,} of that kind, numbered from 0",
-                    do="rank on the graph the model was trained on; what train never shows is left out "
-                    "by er.load(..., unseen='drop')",
+                    f"{what} {unknown[0]} is not in the model",
+                    got=f"a model of {size:,}, numbered from 0",
+                    do=[
+                        "rank on the graph the model was trained on; to leave out entities not seen in "
+                        "training, load it with ",
+                        Option("unseen", "drop"),
+                    ],
                 )
 
     def score(self, queries: Ints, candidates: Candidates) -> Floats:
-        """Score queries against candidates in float64, whatever the hole is (see `evenrank.ranks.task`)."""
+        """Score queries against candidates in float64.
+
+        Parameters
+        ----------
+        queries : array of int, shape (n, 3)
+            Head, relation, tail; -1 marks what is asked for.
+        candidates : slice or array of int
+            The same ids for all queries, or a row of ids per query.
+
+        Returns
+        -------
+        ndarray, shape (n, number of candidates)
+            Scores; higher is better.
+        """
         if self.device != "cpu":
             return self.on(None).score(queries, candidates)
         hole = np.flatnonzero(queries[0] == HOLE).tolist()
@@ -188,7 +327,7 @@ class Model(ABC):
         if factored is not None:
             return factored.score(queries, candidates)
         if hole not in ([1], [0, 2]):
-            raise InputError("a model cannot answer this query", got=str(queries[0].tolist()))
+            raise InputError("models cannot answer this query", got=str(queries[0].tolist()))
         part = "relation" if hole == [1] else "pair"
         ids = (
             np.arange(*candidates.indices(self.size(part)))
@@ -210,7 +349,17 @@ class Model(ABC):
         return result
 
     def triples(self, h: ArrayLike, r: ArrayLike, t: ArrayLike) -> Floats:
-        """Score triples, in float64, by definition."""
+        """Score triples in float64, by the definition of the model.
+
+        Parameters
+        ----------
+        h, r, t : array-like of int
+            Heads, relations and tails.
+
+        Returns
+        -------
+        ndarray of float64
+        """
         if self.device != "cpu":
             return self.on(None).triples(h, r, t)
         rows = np.stack([np.asarray(column, dtype=np.int64) for column in (h, r, t)], axis=1)
@@ -227,5 +376,5 @@ class Model(ABC):
 
 
 def present(model: Model) -> list[str]:
-    """Name the arrays that a model has; some are optional."""
+    """List the arrays that a model has; some are optional."""
     return [name for name in model.ARRAYS if getattr(model, name) is not None]

@@ -1,4 +1,4 @@
-"""The models themselves: what they are made of, and their query vectors."""
+"""The models: their arrays and options, and how query vectors follow from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from evenrank._internal.arrays import Ints, array, host, join, to, wide
+from evenrank._internal.arrays import Ints, host, join, to, wide
 from evenrank.errors import InputError
 from evenrank.models._model import Array, Inverse, Model
 from evenrank.ranking.engine.bounds import Form
@@ -18,77 +18,63 @@ from evenrank.ranking.engine.exact_product import Slices, by_group
 from evenrank.ranking.engine.vectors import combined
 
 
-def _hold(model: Model, **dimensions: int) -> None:
-    """Turn arrays into tables of floats and check their dimensions (number of axes of each)."""
-    for name, axes in dimensions.items():
-        values = getattr(model, name)
-        if values is None:
-            continue
-        table = array(name, values)
-        if table.ndim != axes or 0 in table.shape:
-            what = f"{model.name}: {name} must have {axes} axes, none of them empty"
-            raise InputError(what, got=f"shape {tuple(table.shape)}")
-        object.__setattr__(model, name, table)
-    if model.inverse not in (None, "stacked", "interleaved"):
-        raise InputError(
-            "unknown convention for inverse relations",
-            got=repr(model.inverse),
-            allowed="None, stacked, interleaved",
-        )
-    rows = len(model.relation)
-    if model.inverse and rows % 2:
-        raise InputError(
-            f"{model.name}: with inverse relations the table has two rows for each", got=f"{rows} rows"
-        )
-
-
-def _hold_alike(model: Model) -> None:
-    """Hold entities and relations of one dimension."""
-    _hold(model, entity=2, relation=2)
-    widths = ("entity", model.entity.shape[1]), ("relation", model.relation.shape[1])
-    _same(model, "dimension", *widths)
-
-
-def _distance(model: TransE | RotatE) -> None:
-    """Check which norm is asked for, and the margin."""
-    if model.p not in (1, 2):
-        raise InputError(f"{model.name}: p must be 1 or 2", got=repr(model.p))
-    object.__setattr__(model, "p", int(model.p))
-    if model.gamma is not None and not (isinstance(model.gamma, int | float) and isfinite(model.gamma)):
-        raise InputError(f"{model.name}: gamma must be a finite number", got=repr(model.gamma))
-
-
-def _same(model: Model, what: str, *sizes: tuple[str, int]) -> None:
-    """Refuse arrays that do not fit each other."""
-    if len({size for _, size in sizes}) > 1:
-        got = ", ".join(f"{size} in {name}" for name, size in sizes)
-        raise InputError(f"{model.name}: arrays differ in {what}", got=got)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class TransE(Model):
-    """Translation: `-|e_h + w_r - e_t|_p`, with p = 1 or 2 (Bordes et al. 2013).
-
-    With p = 2 scores are minus the square of the distance, which orders the same. `gamma` is what the
-    library that trained the model adds to minus the distance: no part of scores here, it counts where
-    they are compared as by DGL-KE (`evenrank.ranks.presets`).
-    """
+class _Distance(Model):
+    """Models whose score is minus a norm of differences."""
 
     entity: Any
     relation: Any
     p: int = 1
     inverse: Inverse | None = None
     gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the norm, the margin and the arrays."""
+        if self.p not in (1, 2):
+            raise InputError(f"{self.name}: p must be 1 or 2", got=repr(self.p))
+        object.__setattr__(self, "p", int(self.p))
+        number = isinstance(self.gamma, int | float) and isfinite(self.gamma)
+        if self.gamma is not None and not number:
+            raise InputError(f"{self.name}: gamma must be a finite number", got=repr(self.gamma))
+        self._hold(entity=2, relation=2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TransE(_Distance):
+    """TransE: ``-|e_h + w_r - e_t|_p`` (Bordes et al. 2013).
+
+    Parameters
+    ----------
+    entity : array-like, shape (entities, dimension)
+        Entity embeddings.
+    relation : array-like, shape (relations, dimension)
+        Relation embeddings.
+    p : {1, 2}, default 1
+        The norm. With p = 2 scores are minus the squared distance, which gives the same order.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
+    gamma : float, optional
+        Margin that the training library adds to minus the distance. It is not part of the scores here;
+        it matters where scores are compared as DGL-KE does (``preset="dgl-ke"``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = TransE([[0.0], [1.0], [2.0]], [[1.0]])
+    >>> model.score(np.array([[0, 0, -1]]), slice(0, 3))  # 0 + 1 is nearest to entity 1
+    array([[-1., -0., -1.]])
+    """
+
     DIRECT: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _distance(self)
-        _hold_alike(self)
+        super().__post_init__()
+        self._check_width()
 
     @property
     def form(self) -> Form:
-        """The form of the score."""
+        """How scores follow from query vectors and candidate vectors."""
         return "l1" if self.p == 1 else "l2"
 
     def _tail(self, e: Ints, r: Ints) -> Array:
@@ -102,30 +88,32 @@ class TransE(Model):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RotatE(Model):
-    """Rotation: `-|e_h w_r - e_t|_p`, complex, with `|w_r,i| = 1` (Sun et al. 2019).
+class RotatE(_Distance):
+    """RotatE: ``-|e_h w_r - e_t|_p``, complex, with ``|w_r,i| = 1`` (Sun et al. 2019).
 
-    With p = 1, as in the paper and its code, the norm is the sum of moduli; PyKEEN's models have p = 2
-    (scores are then minus the square, which orders the same).
-    Relations are phases in radians (half as wide as the entities), or complex numbers of modulus 1.
-    `gamma` is as in `TransE`.
+    Parameters
+    ----------
+    entity : array-like, shape (entities, dimension)
+        Complex entity embeddings.
+    relation : array-like, shape (relations, dimension)
+        Phases in radians, or complex numbers of modulus 1.
+    p : {1, 2}, default 1
+        The norm. With p = 1, as in the paper and its code, it is the sum of moduli; PyKEEN's models
+        have p = 2. Scores are then minus the squared distance, which gives the same order.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
+    gamma : float, optional
+        Margin, as in `TransE`.
     """
-
-    entity: Any
-    relation: Any
-    p: int = 1
-    inverse: Inverse | None = None
-    gamma: float | None = None
 
     @property
     def form(self) -> Form:
-        """The form of the score."""
+        """How scores follow from query vectors and candidate vectors."""
         return "modulus" if self.p == 1 else "l2"
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _distance(self)
-        _hold(self, entity=2, relation=2)
+        super().__post_init__()
         width = self.entity.shape[1]
         if width % 2 or self.relation.shape[1] not in (width, width // 2):
             raise InputError(
@@ -136,12 +124,12 @@ class RotatE(Model):
         off = float(abs((real * real + imaginary * imaginary) ** 0.5 - 1).max())
         if not off < 1e-3:
             raise InputError(
-                "RotatE: relations must have modulus 1", got=f"one that is off by {off:.3g}"
+                "RotatE: relations must have modulus 1", got=f"a modulus that is off by {off:.3g}"
             )
 
     @cached_property
     def _rotation(self) -> Array:
-        """Real and imaginary parts of the relations, worked out once."""
+        """Real and imaginary parts of the relations."""
         if self.relation.shape[1] == self.entity.shape[1]:
             return wide(self.relation)
         # on the host, always: another device's sine may have another last bit
@@ -158,7 +146,17 @@ class RotatE(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistMult(Model):
-    """`sum_i e_h,i w_r,i e_t,i` (Yang et al. 2015)."""
+    """DistMult: ``sum_i e_h,i w_r,i e_t,i`` (Yang et al. 2015).
+
+    Parameters
+    ----------
+    entity : array-like, shape (entities, dimension)
+        Entity embeddings.
+    relation : array-like, shape (relations, dimension)
+        Relation embeddings.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
+    """
 
     entity: Any
     relation: Any
@@ -167,7 +165,8 @@ class DistMult(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold_alike(self)
+        self._hold(entity=2, relation=2)
+        self._check_width()
 
     def _tail(self, e: Ints, r: Ints) -> Array:
         return combined("product", self.entity, e, self.relation, r)
@@ -180,7 +179,17 @@ class DistMult(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComplEx(Model):
-    """`Re(sum_i e_h,i w_r,i conj(e_t,i))`, complex (Trouillon et al. 2016)."""
+    """ComplEx: ``Re(sum_i e_h,i w_r,i conj(e_t,i))`` (Trouillon et al. 2016).
+
+    Parameters
+    ----------
+    entity : array-like, shape (entities, dimension)
+        Complex entity embeddings.
+    relation : array-like, shape (relations, dimension)
+        Complex relation embeddings.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
+    """
 
     entity: Any
     relation: Any
@@ -189,7 +198,8 @@ class ComplEx(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold_alike(self)
+        self._hold(entity=2, relation=2)
+        self._check_width()
         if self.entity.shape[1] % 2:
             raise InputError(
                 "ComplEx: rows need real and imaginary parts", got=f"width {self.entity.shape[1]}"
@@ -207,7 +217,17 @@ class ComplEx(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CP(Model):
-    """Canonical polyadic: `sum_i a_h,i w_r,i b_t,i`, with one table for heads, one for tails."""
+    """Canonical polyadic decomposition: ``sum_i a_h,i w_r,i b_t,i``.
+
+    Parameters
+    ----------
+    head, tail : array-like, shape (entities, dimension)
+        Embeddings of entities as heads and as tails.
+    relation : array-like, shape (relations, dimension)
+        Relation embeddings.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
+    """
 
     head: Any
     tail: Any
@@ -218,9 +238,9 @@ class CP(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold(self, head=2, tail=2, relation=2)
-        _same(self, "entities", ("head", len(self.head)), ("tail", len(self.tail)))
-        _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
+        self._hold(head=2, tail=2, relation=2)
+        self._check_same("entities", ("head", len(self.head)), ("tail", len(self.tail)))
+        self._check_same("dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
 
     def _tail(self, e: Ints, r: Ints) -> Array:
         return combined("product", self.head, e, self.relation, r)
@@ -237,9 +257,18 @@ class CP(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SimplE(Model):
-    """`(<a_h, w_r, b_t> + <a_t, w'_r, b_h>) / 2`: two CP models that share their tables (Kazemi 2018).
+    """SimplE: ``(<a_h, w_r, b_t> + <a_t, w'_r, b_h>) / 2`` (Kazemi and Poole 2018).
 
-    `backward` is `w'`, the model's own weights for inverse relations.
+    Parameters
+    ----------
+    head, tail : array-like, shape (entities, dimension)
+        Embeddings of entities as heads and as tails.
+    relation : array-like, shape (relations, dimension)
+        Relation embeddings.
+    backward : array-like, shape (relations, dimension)
+        ``w'``, the model's own embeddings of inverse relations.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
     """
 
     head: Any
@@ -251,10 +280,10 @@ class SimplE(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold(self, head=2, tail=2, relation=2, backward=2)
-        _same(self, "entities", ("head", len(self.head)), ("tail", len(self.tail)))
-        _same(self, "relations", ("relation", len(self.relation)), ("backward", len(self.backward)))
-        _same(self, "dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
+        self._hold(head=2, tail=2, relation=2, backward=2)
+        self._check_same("entities", ("head", len(self.head)), ("tail", len(self.tail)))
+        self._check_same("relations", ("relation", len(self.relation)), ("backward", len(self.backward)))
+        self._check_same("dimension", *((name, getattr(self, name).shape[1]) for name in self.ARRAYS))
 
     @cached_property
     def _both(self) -> Any:
@@ -282,7 +311,17 @@ class SimplE(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RESCAL(Model):
-    """`e_h' W_r e_t`, with a matrix per relation (Nickel et al. 2011)."""
+    """RESCAL: ``e_h' W_r e_t``, with a matrix per relation (Nickel et al. 2011).
+
+    Parameters
+    ----------
+    entity : array-like, shape (entities, dimension)
+        Entity embeddings.
+    relation : array-like, shape (relations, dimension, dimension)
+        A matrix per relation.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
+    """
 
     entity: Any
     relation: Any
@@ -290,9 +329,8 @@ class RESCAL(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold(self, entity=2, relation=3)
-        _same(
-            self,
+        self._hold(entity=2, relation=3)
+        self._check_same(
             "dimension",
             ("entity", self.entity.shape[1]),
             *(("relation", size) for size in self.relation.shape[1:]),
@@ -318,11 +356,21 @@ class RESCAL(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TuckER(Model):
-    """`sum_ijk W_ijk e_h,i w_r,j e_t,k` (Balazevic et al. 2019).
+    """TuckER: ``sum_ijk W_ijk e_h,i w_r,j e_t,k`` (Balazevic et al. 2019).
 
-    `core` is `(entity dimension, relation dimension, entity dimension)`. Batch normalisation, at
-    evaluation an affine map, is `norm_in` on the head's vector and `norm_out` on the query vector: each
-    an array of two rows, scale and shift.
+    Parameters
+    ----------
+    entity : array-like, shape (entities, dimension)
+        Entity embeddings.
+    relation : array-like, shape (relations, relation dimension)
+        Relation embeddings.
+    core : array-like, shape (dimension, relation dimension, dimension)
+        The core tensor.
+    norm_in, norm_out : array-like, shape (2, dimension), optional
+        Scale and shift of batch normalisation, an affine map at evaluation, of the head's vector and
+        of the query vector.
+    inverse : {"stacked", "interleaved"}, optional
+        How `relation` holds inverse relations; by default it holds none.
     """
 
     entity: Any
@@ -335,18 +383,20 @@ class TuckER(Model):
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        _hold(self, entity=2, relation=2, core=3, norm_in=2, norm_out=2)
+        self._hold(entity=2, relation=2, core=3, norm_in=2, norm_out=2)
         i, j, k = self.core.shape
         width = self.entity.shape[1]
-        _same(
-            self, "entity dimension", ("entity", width), ("core, first axis", i), ("core, third axis", k)
+        self._check_same(
+            "entity dimension", ("entity", width), ("core, first axis", i), ("core, third axis", k)
         )
-        _same(self, "relation dimension", ("relation", self.relation.shape[1]), ("core, second axis", j))
+        self._check_same(
+            "relation dimension", ("relation", self.relation.shape[1]), ("core, second axis", j)
+        )
         for name in ("norm_in", "norm_out"):
             norm = getattr(self, name)
             if norm is not None and norm.shape != (2, width):
                 raise InputError(
-                    f"TuckER: {name} must be a row of scales and one of shifts",
+                    f"TuckER: {name} must have two rows, scale and shift",
                     got=f"shape {norm.shape}",
                 )
 
@@ -360,7 +410,7 @@ class TuckER(Model):
         return Slices.of(wide(self.relation), axis=1)
 
     def _matrices(self, r: Ints) -> Array:
-        """Give `sum_j w_r,j W_ijk` for some relations."""
+        """Compute `sum_j w_r,j W_ijk` for some relations."""
         i, _, k = self.core.shape
         return (self._weights[r] @ self._core).reshape(len(r), i, k)
 
@@ -377,7 +427,7 @@ class TuckER(Model):
         )
         if shift is None:
             return mixed
-        # what the shift adds is the same for all heads of a query: it has a column of its own
+        # the shift adds the same to all heads of a query: it gets a column of its own
         return join(mixed, Slices.of(rows, axis=1) @ Slices.of(shift[:, None], axis=0))
 
     def _table(self, side: str) -> Array:

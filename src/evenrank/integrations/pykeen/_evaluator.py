@@ -16,7 +16,7 @@ from torch import is_tensor
 from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
 from evenrank.integrations.pykeen._metrics import Metrics
-from evenrank.models.readers.pykeen._scorer import BlackBox, scorer
+from evenrank.models.readers.pykeen import BlackBox, scorer
 from evenrank.ranking import rank
 from evenrank.ranking.engine.run import memory_limit, thread_count
 from evenrank.ranks.ranks import Ranks

@@ -11,12 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.models.readers.checkpoint import Checkpoint, damaged
 
 __all__ = ["READERS", "Checkpoint", "read"]
 
-# the name of a format, and the module that reads it; those that look closest are asked first
+# the name of a format and the module that reads it; the most specific recognisers come first
 READERS: dict[str, str] = {
     "evenrank": "_own",
     "rotate": "rotate",
@@ -27,45 +27,45 @@ READERS: dict[str, str] = {
     "pyg": "pyg",
     "pykeen": "pykeen",
 }
-# formats whose files do not say which model they hold: `format` may, as in "openke:TransE(p=2)"
-UNSAID = ("openke", "torchkge", "pyg")
+# formats whose files do not name their model: `format` can, as in "openke:TransE(p=2)"
+UNNAMED = ("openke", "torchkge", "pyg")
 
 
 def read(
     path: str | os.PathLike[str],
     *,
-    format: str = "auto",  # noqa: A002  # the word of the command line
+    format: str = "auto",  # noqa: A002  # as the shell option
     trust_pickle: bool = False,
     mapped: bool = False,
 ) -> Checkpoint:
-    """Read a checkpoint: the model in its own numbering, the names of its rows, and what to know."""
+    """Read a checkpoint: the model in its own numbering, the names of its rows, and notes."""
     path = Path(path)
     if not path.exists():
         raise InputError("no such file", got=str(path))
     name, _, model = format.partition(":")
-    reader, said = _reader(path, name), _said(name, model)
+    reader, options = _reader(path, name), _options(name, model)
     if mapped and reader is _module(READERS["evenrank"]):
-        said["mapped"] = True
+        options["mapped"] = True
     try:
-        checkpoint: Checkpoint = reader.read(path, trust_pickle=trust_pickle, **said)
+        checkpoint: Checkpoint = reader.read(path, trust_pickle=trust_pickle, **options)
     except InputError:
         raise
-    except Exception as error:  # a file of others can hold anything
+    except Exception as error:  # a foreign file can hold anything
         raise damaged(path, error) from error
     return checkpoint
 
 
-def _said(name: str, model: str) -> dict[str, Any]:
-    """Give what a format says of the model beside its own name."""
+def _options(name: str, model: str) -> dict[str, Any]:
+    """Return the model and its options that a format names, as in "openke:TransE(p=2)"."""
     if not model:
         return {}
-    if name not in UNSAID:
+    if name not in UNNAMED:
         raise InputError(
-            f"which model it is can only be said with {', '.join(UNSAID)}", got=f"{name}:{model}"
+            f"only the formats {', '.join(UNNAMED)} take the name of a model", got=f"{name}:{model}"
         )
-    from evenrank.models.readers._state import spoken
+    from evenrank.models.readers._state import parse_model
 
-    kind, options = spoken(model)
+    kind, options = parse_model(model)
     return {"model": kind, **options}
 
 
@@ -78,13 +78,16 @@ def _reader(path: Path, name: str) -> Any:
         inside = sorted(path.iterdir()) if path.is_dir() else []
         known = next((file for file in inside if file.is_file() and _recogniser(file)), None)
         raise InputError(
-            "no reader knows this checkpoint",
+            "the format of this checkpoint is not recognised",
             got=str(path),
-            allowed=f"those of {', '.join(READERS)}",
-            do=f"name the file itself: {known}"
+            allowed=", ".join(READERS),
+            do=f"use the file itself: {known}"
             if known
-            else "name its format (--format, format=), or build the model from its arrays "
-            "(er.models.TransE(...), ...)",
+            else [
+                "set ",
+                Option("format"),
+                ", or build the model from its arrays (er.models.TransE(...), ...)",
+            ],
         )
     if name not in READERS:
         raise InputError("unknown format", got=repr(name), allowed=f"auto, {', '.join(READERS)}")
@@ -92,7 +95,7 @@ def _reader(path: Path, name: str) -> Any:
 
 
 def _recogniser(path: Path) -> Any:
-    """Find the first module that knows a file or folder when it sees it."""
+    """Find the first module that recognises a file or folder."""
     return next((reader for reader in map(_module, READERS.values()) if reader.recognises(path)), None)
 
 

@@ -1,4 +1,4 @@
-"""Models that are another model in other coordinates, so that their scores factor."""
+"""Models that equal another model after a change of coordinates, so that their scores factor."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ TINY = 1e-12  # torch's `normalize` divides by no less
 
 
 def unit(rows: Any, p: float = 2) -> Any:
-    """Divide rows by their length."""
+    """Normalise rows to length 1."""
     rows = wide(array("rows", rows))
     return rows / np.maximum(np.linalg.norm(rows, ord=p, axis=-1, keepdims=True), TINY)
 
 
 def halves(rows: Any) -> tuple[Any, Any]:
-    """Cut rows in the middle: two vectors that a library keeps in one row."""
+    """Split rows in the middle, where a library stores two vectors in one row."""
     both = folded(rows, 2)
     return both[:, 0], both[:, 1]
 
 
 def folded(rows: Any, height: int) -> Any:
-    """Cut each row into so many rows of a matrix."""
+    """Reshape each row to a matrix of so many rows."""
     if rows.shape[1] % height:
-        raise InputError(f"rows cannot be cut into {height} parts", got=f"a table of shape {rows.shape}")
+        raise InputError(
+            f"rows cannot be split into {height} parts", got=f"a table of shape {rows.shape}"
+        )
     return rows.reshape(len(rows), height, -1)
 
 
@@ -36,14 +38,14 @@ def paired(real: Any, imaginary: Any) -> Any:
     """Put two tables side by side: all real parts, then all imaginary parts."""
     if real.shape != imaginary.shape:
         raise InputError(
-            "there must be an imaginary part for each real part",
-            got=f"tables of shapes {real.shape} and {imaginary.shape}",
+            "real and imaginary parts differ in shape",
+            got=f"{real.shape} and {imaginary.shape}",
         )
     return join(real, imaginary)
 
 
 def of_parts(entity: Any, entity_im: Any, relation: Any, relation_im: Any) -> ComplEx:
-    """ComplEx whose imaginary parts are tables of their own."""
+    """ComplEx with real and imaginary parts in separate tables."""
     return ComplEx(paired(entity, entity_im), paired(relation, relation_im))
 
 
@@ -51,8 +53,8 @@ def holographic(entity: Any, relation: Any, inverse: Inverse | None = None) -> C
     """HolE, `sum_k w_k sum_i e_h,i e_t,i+k`, which is ComplEx after a Fourier transform.
 
     The transform of a circular correlation is `conj(E_h) E_t`, and by Parseval's theorem the score is
-    `Re(sum_f E_h W conj(E_t)) / d` (Hayashi and Shimbo 2017). Of the frequencies of real numbers half
-    say everything: all but the first and, for even d, the last stand for two.
+    `Re(sum_f E_h W conj(E_t)) / d` (Hayashi and Shimbo 2017). For real numbers half of the frequencies
+    suffice: all but the first and, for even d, the last count twice.
     """
     d = entity.shape[1]
     twice = np.full(d // 2 + 1, 2.0)
@@ -64,9 +66,9 @@ def holographic(entity: Any, relation: Any, inverse: Inverse | None = None) -> C
 
 
 def analogy(entity: tuple[Any, Any, Any], relation: tuple[Any, Any, Any]) -> ComplEx:
-    """ANALOGY: DistMult on some dimensions, ComplEx on others; so ComplEx, with reals among its numbers.
+    """ANALOGY: DistMult on some dimensions, ComplEx on others; so ComplEx with some real dimensions.
 
-    Both are given as scalars, real parts, imaginary parts.
+    Both tables are given as scalars, real parts, imaginary parts.
     """
 
     def numbers(scalar: Any, real: Any, imaginary: Any) -> Any:
@@ -76,7 +78,7 @@ def analogy(entity: tuple[Any, Any, Any], relation: tuple[Any, Any, Any]) -> Com
 
 
 def on_circles(entity: Any, relation: Any, p: int) -> RotatE:
-    """Angles in radians, compared as points on circles: RotatE with entities of modulus 1.
+    """RotatE with entities of modulus 1, from angles in radians.
 
     `|exp(ia) - exp(ib)|` is `2 |sin((a - b) / 2)|`; its square is `2 - 2 cos(a - b)`.
     """

@@ -1,4 +1,4 @@
-"""What stands beside a model's weights: settings, tables, dictionaries; or half of it."""
+"""Files beside the weights of a model: settings, tables, dictionaries."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from evenrank.errors import InputError
 from evenrank.graphs.layouts import dictionary
 
 SETTINGS = "config.json"
-LOOK = 1 << 20  # bytes at the start of a file that tell what it is
+LOOK = 1 << 20  # bytes at the start of a file by which it is recognised
 COPY = "copy the missing files from where the model was trained"
 
 
 def mentions(file: Path, *words: bytes) -> bool:
-    """Say whether a file speaks of any of these; a pickle is searched, never unpickled."""
+    """Whether a file contains any of these words; pickles are searched, never unpickled."""
     start = _start(file) if file.is_file() else b""
     return any(word in start for word in words)
 
 
 def _start(file: Path) -> bytes:
-    with suppress(BadZipFile):  # a damaged one is searched like any other file
+    with suppress(BadZipFile):  # damaged archives are searched like other files
         if is_zipfile(file):  # torch since 1.6: a pickle beside the bytes of the tensors
             with ZipFile(file) as archive:
                 pickles = [name for name in archive.namelist() if name.endswith("data.pkl")]
@@ -37,14 +37,14 @@ def _start(file: Path) -> bytes:
 
 
 def require(folder: Path, *files: str) -> None:
-    """Refuse a folder that lacks some of the files which make a checkpoint."""
+    """Check that a folder has all files of a checkpoint."""
     if not folder.is_dir():
-        raise InputError("such a checkpoint is a folder", got=str(folder), do="name the folder")
+        raise InputError("this checkpoint must be a folder", got=str(folder), do="use its folder")
     missing = [name for name in files if not (folder / name).is_file()]
     if missing:
         present = sorted(file.name for file in folder.iterdir())[:9]
         raise InputError(
-            f"{folder} is half a checkpoint: no {', '.join(missing)}",
+            f"incomplete checkpoint {folder}: missing {', '.join(missing)}",
             got=", ".join(present) or "an empty folder",
             allowed=", ".join(files),
             do=COPY,
@@ -52,36 +52,36 @@ def require(folder: Path, *files: str) -> None:
 
 
 def settings(folder: Path, *needed: str, numbers: Sequence[str]) -> dict[str, Any]:
-    """Read the settings a model was trained with, those that are needed among them, some as numbers."""
+    """Read training settings, and check that `needed` and `numbers` are among them."""
     file = folder / SETTINGS
     try:
         content = json.loads(file.read_bytes())
     except ValueError as error:
         raise InputError(f"cannot read {file}", got=str(error), do="it may be damaged") from None
-    said = content if isinstance(content, dict) else {}
-    missing = [key for key in (*needed, *numbers) if key not in said]
+    found = content if isinstance(content, dict) else {}
+    missing = [key for key in (*needed, *numbers) if key not in found]
     if missing:
-        raise InputError(f"{file} does not say {', '.join(missing)}", got=f"keys {', '.join(said)}")
+        raise InputError(f"{file} has no {', '.join(missing)}", got=f"keys {', '.join(found)}")
     for key in numbers:
-        if not isinstance(said[key], int | float):
-            raise InputError(f"{file}: {key} must be a number", got=json.dumps(said[key]))
-    return said
+        if not isinstance(found[key], int | float):
+            raise InputError(f"{file}: {key} must be a number", got=json.dumps(found[key]))
+    return found
 
 
 def table(file: Path) -> NDArray[Any]:
-    """Map a table of NumPy's into memory."""
+    """Memory-map a table that NumPy saved."""
     try:
         rows = np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
     except (ValueError, EOFError, OSError) as error:
         got = str(error).splitlines()[0]
         raise InputError(f"cannot read {file}", got=got, do="it may be damaged or truncated") from None
     if rows.ndim != 2:
-        raise InputError(f"{file} is no table", got=f"shape {rows.shape}", allowed="a row per name")
+        raise InputError(f"{file} must be a table", got=f"shape {rows.shape}", allowed="a row per name")
     return rows
 
 
 def numbered(path: Path) -> Sequence[str]:
-    """Read names by `id, tab, name`; in OpenKE's `...2id.txt` a count, then `name, tab, id`."""
+    """Read lines `id, tab, name`; in OpenKE's `...2id.txt` a count, then `name, tab, id`."""
     return dictionary(path, "OpenKE" if path.name.endswith("2id.txt") else "text") or ()
 
 
@@ -93,7 +93,7 @@ def named(
 ) -> tuple[list[str] | None, list[str] | None]:
     """Read the names of a model's rows, each kind from the first folder with its dictionary.
 
-    There need not be any; but where only one is lost, ranks would be wrong without a word.
+    Both may be missing, but not one alone: ranks would be wrong without any warning.
     """
     entity, relation = (
         next((path for folder in folders if (path := folder / file).is_file()), None) for file in files
@@ -106,19 +106,19 @@ def named(
     found = entity or relation
     if found:
         raise InputError(
-            f"{found.parent} is half a checkpoint: no {files[1] if entity else files[0]}",
-            got=f"{found.name} alone",
+            f"incomplete checkpoint {found.parent}: missing {files[1] if entity else files[0]}",
+            got=f"only {found.name}",
             do=COPY,
         )
     return None, None
 
 
 def fitting(names: Sequence[str], rows: int, what: str, source: Path | None) -> list[str]:
-    """Refuse names that are not as many as a model's rows."""
+    """Check that there are as many names as rows in a model."""
     if len(names) != rows:
         raise InputError(
-            f"{source} does not have the names of this model",
-            got=f"{len(names):,} {what}, and {rows:,} rows in the model",
-            do="put the dictionary beside it that the model was trained with",
+            f"{source} is not the dictionary of this model",
+            got=f"{len(names):,} {what} for {rows:,} rows in the model",
+            do="copy the dictionary that the model was trained with",
         )
     return list(names)

@@ -1,4 +1,4 @@
-"""Models that evenrank itself saved, so that `load` reads them like any other."""
+"""Reads the files that `evenrank.models.save` writes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from evenrank.models.readers.checkpoint import Checkpoint
 
 
 def recognises(path: Path) -> bool:
-    """Know evenrank's files by their name."""
+    """Recognise files by their suffix."""
     return path.suffix == ".safetensors"
 
 
 def read(path: Path, *, trust_pickle: bool = False, mapped: bool = False) -> Checkpoint:
-    """Read a model that `evenrank.models.save` wrote; nothing in it is pickled."""
+    """Read a model that `evenrank.models.save` wrote; there is no pickle in it."""
     del trust_pickle
     return Checkpoint(_files.read(path, mapped=mapped))

@@ -1,4 +1,4 @@
-"""Scorers for models that do not factor: their scores are compared as they come."""
+"""Black-box scorers for models whose score does not factor."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from evenrank.models.readers.checkpoint import Checkpoint
 from evenrank.ranking.scorer import Candidates
 from evenrank.ranks.task import HOLE
 
-Projection = Callable[[int], Floats]  # all entities, as a relation sees them
-NOTE = "{} does not factor: scored as a black box, in float64"  # what to say of `Projected`
-TRIPLES = 1 << 16  # scored at once: modules spread each over several vectors
+Projection = Callable[[int], Floats]  # relation -> all entities, projected
+NOTE = "{} does not factor: scored as a black box, in float64"  # of `Projected`
+TRIPLES = 1 << 16  # triples scored at once: modules gather several vectors for each
 METRICS: Mapping[int, Literal["cityblock", "sqeuclidean"]] = {1: "cityblock", 2: "sqeuclidean"}
 
 
 def _asked(queries: Ints, entities: int, relations: int) -> int:
-    """Give the column that is asked for, if the model knows the others."""
+    """Return the column that is asked for; raises if another one holds an unknown id."""
     holes = np.flatnonzero(queries[0] == HOLE).tolist()
     if len(holes) != 1:
-        raise InputError("a black box cannot answer this query", got=str(queries[0].tolist()))
+        raise InputError("black boxes cannot answer this query", got=str(queries[0].tolist()))
     for column, (what, size) in enumerate(
         (("entity", entities), ("relation", relations), ("entity", entities))
     ):
         most = int(queries[:, column].max())
         if most >= size:
-            raise InputError(f"the model does not know {what} {most}", got=f"{size:,} of that kind")
+            raise InputError(f"{what} {most} is not in the model", got=f"a model of {size:,}")
     return int(holes[0])
 
 
 def _matrix(queries: Ints, candidates: Candidates, size: int) -> Ints:
-    """Give candidates as a row of ids per query."""
+    """Return candidates as a row of ids per query."""
     ids = np.arange(*candidates.indices(size)) if isinstance(candidates, slice) else candidates
     return np.broadcast_to(ids, (len(queries), ids.shape[-1]))
 
@@ -47,8 +47,8 @@ def _matrix(queries: Ints, candidates: Candidates, size: int) -> Ints:
 class Projected:
     """Translation between projections, `-|P_r(h) + w_r - P_r(t)|_p`: TransH, TransR, TransD.
 
-    Each relation has a table of candidates of its own, so the score does not factor; it is worked out
-    in float64, relation by relation. With p = 2 scores are minus the square. `gamma` is added to them.
+    Each relation has its own table of candidates, so the score does not factor; it is computed in
+    float64, relation by relation. With p = 2 scores are minus the squared distance. `gamma` is added.
     """
 
     name: str
@@ -57,16 +57,17 @@ class Projected:
     p: int
     entities: int
     gamma: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check which norm is asked for, and that the arrays fit each other."""
+        """Check the norm, and that the arrays fit each other."""
         if self.p not in METRICS:
             raise InputError(f"{self.name}: p must be 1 or 2", got=repr(self.p))
         shape = self.project(self.relations - 1).shape
         if shape != (self.entities, self.relation.shape[1]):
             raise InputError(
-                f"{self.name}: entities are not projected to where relations are",
-                got=f"shape {shape}, and relations of shape {self.relation.shape}",
+                f"{self.name}: projected entities and relations differ in dimension",
+                got=f"shapes {shape} and {self.relation.shape}",
             )
 
     @property
@@ -75,7 +76,7 @@ class Projected:
         return len(self.relation)
 
     def score(self, queries: Ints, candidates: Candidates) -> Floats:
-        """Score the heads, tails or relations that are asked for."""
+        """Score heads, tails or relations, whichever queries ask for."""
         from scipy.spatial.distance import cdist
 
         asked = _asked(queries, self.entities, self.relations)
@@ -111,13 +112,13 @@ def hyperplanes(entity: Any, normal: Any) -> Projection:
 
 
 def matrices(entity: Any, matrix: Any) -> Projection:
-    """TransR: entities times a relation's matrix, which has a row per dimension of the entities."""
+    """TransR: entities times a matrix per relation, with a row per dimension of the entities."""
     entity = wide(entity)
     return lambda r: entity @ wide(matrix[r])
 
 
 def dynamic(entity: Any, entity_vector: Any, relation_vector: Any) -> Projection:
-    """TransD: entities, cut or filled up to the relations' width, plus `(e . e') r'`."""
+    """TransD: entities, cut or padded to the dimension of relations, plus `(e . e') r'`."""
     entity, relation_vector = wide(entity), wide(relation_vector)
     along = (entity * wide(entity_vector)).sum(axis=1)
     width = relation_vector.shape[1]
@@ -126,18 +127,19 @@ def dynamic(entity: Any, entity_vector: Any, relation_vector: Any) -> Projection
 
 
 def united(project: Projection) -> Projection:
-    """Divide what is projected by its length."""
+    """Normalise projected entities to length 1."""
     return lambda r: unit(project(r))
 
 
 @dataclass(frozen=True, eq=False)
 class Triplewise:
-    """A black box that scores triples; asked for every query with each of its candidates."""
+    """A black box that scores each query with each of its candidates as triples."""
 
     name: str
     function: Callable[[Ints, Ints, Ints], NDArray[Any]]
     entities: int
     relations: int
+    notes: tuple[str, ...] = ()
 
     def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
         """Fill the hole of each query with each candidate, and score the triples."""
@@ -155,7 +157,7 @@ class Triplewise:
 def boxed(
     module: Any, scores: Callable[[Any, Any, Any], Any], entities: int, relations: int
 ) -> Checkpoint:
-    """Ask a module of torch for its scores of heads, relations and tails, in evaluation mode."""
+    """Make a black box of a torch module, which scores triples in evaluation mode."""
 
     def function(h: Ints, r: Ints, t: Ints) -> NDArray[Any]:
         torch = need("torch")
@@ -171,5 +173,5 @@ def boxed(
     name = type(module).__name__
     return Checkpoint(
         Triplewise(name, function, entities, relations),
-        notes=(f"how {name} factors is not known: scored as a black box, triple by triple",),
+        notes=(f"{name} is not known to factor: scored as a black box, triple by triple",),
     )

@@ -1,7 +1,7 @@
-"""Models saved as torch's state dictionaries: tables by name, and little else.
+"""Reads models saved as torch state dictionaries.
 
-Such a file says neither which model it holds nor its options. What the names of the tables leave open is
-read from the file's own name (`transe.ckpt`) or has to be said: `format="openke:TransE(p=2)"`.
+Such a file names neither its model nor the options of the model. Where the names of the tables fit
+several models, the file's own name decides (`transe.ckpt`), or `format="openke:TransE(p=2)"`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenrank._internal.arrays import array, host
-from evenrank.errors import InputError
+from evenrank._internal.optional import need
+from evenrank.errors import InputError, Option
 from evenrank.models.readers.checkpoint import Checkpoint, called, fit, torch_file
 
 if TYPE_CHECKING:
     from evenrank.graphs.graph import Graph
 
 Tables = Mapping[str, Any]
-NESTS = ("model_state_dict", "state_dict")  # where training loops put the dictionary among other things
-WRAPPER = "model."  # how tables are called when a wrapper around the model was saved
+NESTS = ("model_state_dict", "state_dict")  # keys under which training loops save the dictionary
+WRAPPER = "model."  # prefix of tables when a wrapper around the model was saved
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A model of a library: the tables it has, what to make of them, options no file tells, notes."""
+    """A model of a library: its tables, how to build it, options that files do not hold, notes."""
 
     tables: tuple[str, ...]
     make: Callable[..., Any]
@@ -39,8 +40,8 @@ class Kind:
 class Library:
     """The models of a library whose checkpoints are state dictionaries.
 
-    `options(name, module)` gives those of a live module of the library's own, None where it does not
-    factor with them; `box(module)` asks any module for its scores.
+    `options(name, module)` returns the options of a live module of the library, or None if its score
+    does not factor with them; `box(module)` turns any module into a black box.
     """
 
     name: str
@@ -49,9 +50,30 @@ class Library:
     options: Callable[[str, Any], Mapping[str, Any] | None]
     box: Callable[[Any], Checkpoint]
 
-    def convert(self, module: Any, graph: Graph | None = None) -> Any:
-        """Give a model that `er.rank` takes for a live module; an unknown one is asked for scores."""
-        return fit(self._of(module), graph, type(module).__name__)
+    def convert(self, model: Any, graph: Graph | None = None) -> Any:
+        """Convert a live module to a scorer for `evenrank.rank`.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            A module of the library. One that evenrank does not know becomes a black box, which is
+            slower.
+        graph : Graph, optional
+            The graph to rank on; its numbers of entities and relations are checked.
+
+        Returns
+        -------
+        Model or scorer
+            A model of `evenrank.models` if the score factors; `notes` lists what was assumed.
+
+        Raises
+        ------
+        InputError
+            If `model` is not a torch module, or model and graph do not match.
+        """
+        if not isinstance(model, need("torch").nn.Module):
+            raise InputError("model must be a torch module", got=type(model).__name__)
+        return fit(self._of(model), graph, type(model).__name__)
 
     def _of(self, module: Any) -> Checkpoint:
         name = type(module).__name__.removesuffix("Model")
@@ -64,34 +86,34 @@ class Library:
     def read(
         self, path: Path, *, trust_pickle: bool = False, model: str | None = None, **options: Any
     ) -> Checkpoint:
-        """Read a file of tables, or a module that was pickled; `model` and `options` say what it is."""
+        """Read a state dictionary, or a pickled module; `model` and `options` name what it holds."""
         content = torch_file(path, trust_pickle=trust_pickle)
         if hasattr(content, "state_dict"):
             return self._of(content)
         tables = tables_of(content)
         names = self._fitting(tables, path) if model is None else [self._known(model)]
-        said = [name for name in names if _word(name, path.stem)]
-        guessed = len(names) > 1 and len(said) == 1
+        named = [name for name in names if _word(name, path.stem)]
+        guessed = len(names) > 1 and len(named) == 1
         if len(names) > 1 and not guessed:
             raise InputError(
-                f"{path} does not say which model it holds",
+                f"{path} does not name its model, and its tables fit several",
                 got=f"tables {', '.join(tables)}",
                 allowed=", ".join(names),
-                do=f"name it: --format '{self.name}:{names[0]}', or in the name of the file",
+                do=["set ", Option("format", f"{self.name}:{names[0]}"), ", or rename the file"],
             )
-        name = said[0] if guessed else names[0]
-        notes = (f"taken to be {name}, as its file is called",) if guessed else ()
+        name = named[0] if guessed else names[0]
+        notes = (f"assumed to be {name}, by the name of the file",) if guessed else ()
         return self.make(name, tables, options, notes)
 
     def make(
         self, name: str, tables: Tables, options: Mapping[str, Any], notes: tuple[str, ...] = ()
     ) -> Checkpoint:
-        """Make a model of its tables, and say which options were assumed."""
+        """Build a model from its tables, and note which options were assumed."""
         kind = self.kinds[name]
         missing = [table for table in kind.tables if table not in tables]
         if missing:
             raise InputError(
-                f"not a checkpoint of {self.name}'s {name}: no {', '.join(missing)}",
+                f"not a checkpoint of {self.name}'s {name}: missing {', '.join(missing)}",
                 got=f"tables {', '.join(tables) or '(none)'}",
                 allowed=", ".join(kind.tables),
             )
@@ -103,23 +125,24 @@ class Library:
             )
         assumed = {key: value for key, value in kind.options.items() if key not in options}
         if assumed:
-            said = ", ".join(f"{key}={value!r}" for key, value in assumed.items())
-            notes += (f"the file does not tell the options of {name}: assumed {said}",)
+            values = ", ".join(f"{key}={value!r}" for key, value in assumed.items())
+            notes += (f"the file does not hold the options of {name}: assumed {values}",)
         model = kind.make(*(tables[table] for table in kind.tables), **{**kind.options, **options})
-        return Checkpoint(model, notes=notes + called(name, model) + kind.notes)
+        model, renamed = called(name, model)
+        return Checkpoint(model, notes=notes + renamed + kind.notes)
 
     def _known(self, name: str) -> str:
         known = {kind.lower(): kind for kind in self.kinds}
         if name.lower() not in known:
             raise InputError(
-                f"evenrank does not read this model of {self.name} from its tables",
+                f"this model of {self.name} cannot be read from its tables",
                 got=repr(name),
                 allowed=", ".join(self.kinds),
             )
         return known[name.lower()]
 
     def _fitting(self, tables: Tables, path: Path) -> list[str]:
-        """Give the kinds that account for all tables; of these, those that use the most."""
+        """Return the models that account for all tables; of these, those that use the most."""
         large = {name for name, rows in tables.items() if rows.ndim == 2}
         fitting = {
             name: len(kind.tables)
@@ -128,23 +151,22 @@ class Library:
         }
         if not fitting:
             raise InputError(
-                f"{path}: no model of {self.name} that evenrank reads has these tables",
+                f"{path}: the tables are those of no known model of {self.name}",
                 got=", ".join(tables) or "(none)",
                 allowed="; ".join(f"{n}: {', '.join(k.tables)}" for n, k in self.kinds.items()),
-                do=f"for any other model, er.integrations.{self.name}.convert(module) takes the module "
-                "itself",
+                do=f"convert the module itself: er.integrations.{self.name}.convert(model)",
             )
         most = max(fitting.values())
         return [name for name, count in fitting.items() if count == most]
 
 
 def tables_of(content: Any) -> dict[str, Any]:
-    """Give the arrays of a state dictionary by the names of their layers."""
+    """Return the arrays of a state dictionary by the names of their layers."""
     for nest in NESTS:
         if isinstance(content, Mapping) and isinstance(content.get(nest), Mapping):
             content = content[nest]
     if not isinstance(content, Mapping):
-        raise InputError("a state dictionary is needed", got=type(content).__name__)
+        raise InputError("not a state dictionary", got=type(content).__name__)
     return {
         str(name).removeprefix(WRAPPER).removesuffix(".weight"): host(array(str(name), values))
         for name, values in content.items()
@@ -153,22 +175,22 @@ def tables_of(content: Any) -> dict[str, Any]:
 
 
 def _word(name: str, text: str) -> bool:
-    """Say whether a name stands in a text as a word: there is no HolE in `whole`."""
+    """Whether a name is in a text as a word: there is no HolE in `whole`."""
     return re.search(rf"(?<![a-z]){name}(?![a-z])", text, re.IGNORECASE) is not None
 
 
-def spoken(model: str) -> tuple[str, dict[str, Any]]:
-    """Read a model as it is written in a format: its name, and options in brackets.
+def parse_model(model: str) -> tuple[str, dict[str, Any]]:
+    """Parse a model as written in a format: its name, and options in brackets.
 
-    >>> spoken("TransE(p=2, norm=False)")
+    >>> parse_model("TransE(p=2, norm=False)")
     ('TransE', {'p': 2, 'norm': False})
     """
     try:
-        said = ast.parse(model, mode="eval").body
-        if isinstance(said, ast.Name):
-            return said.id, {}
-        if isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and not said.args:
-            return said.func.id, {str(key.arg): ast.literal_eval(key.value) for key in said.keywords}
+        node = ast.parse(model, mode="eval").body
+        if isinstance(node, ast.Name):
+            return node.id, {}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
+            return node.func.id, {str(key.arg): ast.literal_eval(key.value) for key in node.keywords}
     except (SyntaxError, ValueError):
         pass
     raise InputError("not the name of a model", got=repr(model), allowed="TransE, TransE(p=2), ...")

@@ -1,10 +1,10 @@
-"""What a reader of foreign checkpoints gives, and how its rows come to be numbered as a graph's are."""
+"""What a checkpoint reader returns, and how rows are reordered to match a graph."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.optional import need
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
+from evenrank.graphs.graph import Graph
 from evenrank.models._model import Model
 from evenrank.ranking.scorer import Candidates
 from evenrank.ranks.task import HOLE
 
 if TYPE_CHECKING:
-    from evenrank.graphs.graph import Graph, Names
+    from evenrank.graphs.graph import Names
+
+TRUST = ("if you trust its source, use ", Option("trust_pickle", True))
 
 # the arrays of a model that have a row per entity, and those that have one per relation
 OF_ENTITIES = ("entity", "head", "tail")
@@ -29,10 +32,10 @@ OF_RELATIONS = ("relation", "backward")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model of another library: what scores, the names of its rows where it has them, what to know.
+    """A model as it was read: the model, the names of its rows where it has them, notes for the user.
 
-    `model` is a model of `evenrank.models`, or a scorer, a black box, which has a `name`, and `entities`
-    and `relations`: how many it knows of each.
+    `model` is a model of `evenrank.models`, or a black-box scorer: a dataclass with `name`, `notes`, and
+    `entities` and `relations`, the number of each.
     """
 
     model: Any
@@ -41,36 +44,41 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
 
 
-def called(name: str, model: Any) -> tuple[str, ...]:
-    """Let a model keep the name it has in its library, and say as which other one it is written."""
+def called(name: str, model: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return a model under its library's name, and a note if it is expressed as another one."""
     if not isinstance(model, Model) or name == model.name:
-        return ()
-    object.__setattr__(model, "known_as", name)
-    return (f"{name}, written as {type(model).__name__}",)
+        return model, ()
+    return model.described(known_as=name), (f"{name}, written as {type(model).__name__}",)
+
+
+def noted(model: Any, notes: tuple[str, ...]) -> Any:
+    """Return a model, or a black-box scorer, with notes."""
+    return model.described(notes=notes) if isinstance(model, Model) else replace(model, notes=notes)
 
 
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
-    """Give the model with its rows numbered as a graph's, and with what to know as `notes`."""
+    """Return the model with its rows in the order of a graph, and with its notes."""
+    if graph is not None and not isinstance(graph, Graph):
+        raise InputError("graph must be a Graph", got=type(graph).__name__, do="er.load(...)")
     model, notes = checkpoint.model, checkpoint.notes
-    # where the model itself says how its rows are numbered, that is compared when it is ranked
+    # a model that knows its numbering is checked when it is ranked
     if graph is not None and not getattr(model, "vocabulary", None):
         entity = _rows("entities", checkpoint.entities, model.entities, graph.entities, source)
         relation = _rows("relations", checkpoint.relations, model.relations, graph.relations, source)
         missing = [w for w, rows in (("entities", entity), ("relations", relation)) if rows is None]
         if missing:
             notes += (
-                f"taken to be numbered as the graph is: there are no names of {' and '.join(missing)} "
-                "to compare",
+                f"assumed to be numbered as the graph: the checkpoint has no names of "
+                f"{' and '.join(missing)}",
             )
         model = renumbered(model, entity, relation)
         if not missing and isinstance(model, Model):
-            object.__setattr__(model, "vocabulary", graph.vocabulary)
-    object.__setattr__(model, "notes", notes)
-    return model
+            model = model.described(vocabulary=graph.vocabulary)
+    return noted(model, notes)
 
 
 def _rows(what: str, names: Sequence[str] | None, count: int, wanted: Names, source: str) -> Ints | None:
-    """Give the model's row of each of the graph's names; None: there are no names to compare."""
+    """Return the model's row of each of the graph's names, or None if there are no names to compare."""
     own = names is not None and dict(zip(names, range(count), strict=True))
     known = [str(name) for name in wanted]
     comparable = own and not (isinstance(wanted, range) and own.keys().isdisjoint(known))
@@ -78,16 +86,19 @@ def _rows(what: str, names: Sequence[str] | None, count: int, wanted: Names, sou
     if count != len(wanted) or lost:
         unknown = f" (not in the model: {', '.join(lost[:3])}{', ...' * (len(lost) > 3)})" * bool(lost)
         raise InputError(
-            f"model and graph do not have the same {what}",
+            f"model and graph differ in {what}",
             got=f"{count:,} in {source}, {len(wanted):,} in the graph{unknown}",
-            do="rank on the graph the model was trained on; whether it knows what train never shows is "
-            "unseen='keep' or 'drop' (--unseen)",
+            do=[
+                "rank on the graph the model was trained on; if its library leaves out entities not "
+                "seen in training, load the graph with ",
+                Option("unseen", "drop"),
+            ],
         )
     return np.array([own[name] for name in known]) if own and comparable else None
 
 
 def renumbered(model: Any, entity: Ints | None, relation: Ints | None) -> Any:
-    """Give a model, or a scorer, for other numbers: `entity[i]` is the old number of entity `i`."""
+    """Return a model, or a scorer, in a new numbering: `entity[i]` is the old number of entity `i`."""
     entity, relation = (None if rows is None or _is_range(rows) else rows for rows in (entity, relation))
     if entity is None and relation is None:
         return model
@@ -103,7 +114,7 @@ def renumbered(model: Any, entity: Ints | None, relation: Ints | None) -> Any:
 
 
 def _with_inverses(model: Model, relation: Ints | None) -> Ints | None:
-    """Give the rows of relations and, where the table has them, of their inverses."""
+    """Return the rows of relations and, where the table has them, of their inverses."""
     if relation is None or model.inverse is None:
         return relation
     if model.inverse == "stacked":
@@ -117,11 +128,12 @@ def _is_range(rows: Ints) -> bool:
 
 @dataclass(frozen=True)
 class Renumbered:
-    """A scorer that is asked in other numbers than its own."""
+    """A scorer whose entities and relations are renumbered."""
 
     scorer: Any
     entity: Ints | None
     relation: Ints | None
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -130,11 +142,11 @@ class Renumbered:
 
     @property
     def gamma(self) -> float | None:
-        """What its library adds to minus a distance, if it does."""
+        """Margin that its library adds to minus a distance, if any."""
         return getattr(self.scorer, "gamma", None)
 
     def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
-        """Put queries and candidates in the scorer's numbers, and let it score them."""
+        """Translate queries and candidates to the scorer's own numbers, and score them."""
         asked = queries.copy()
         for column, rows in ((0, self.entity), (1, self.relation), (2, self.entity)):
             if rows is not None:
@@ -142,7 +154,7 @@ class Renumbered:
         return np.asarray(self.scorer.score(asked, self._own(queries[0] == HOLE, candidates)))
 
     def _own(self, hole: NDArray[np.bool_], candidates: Candidates) -> Candidates:
-        """Give the scorer's numbers of candidates: relations, entities, or pairs of them."""
+        """Return the scorer's numbers of candidates: relations, entities, or pairs of entities."""
         rows = self.relation if hole[1] else self.entity
         if rows is None or not (hole[0] and hole[2]):
             return candidates if rows is None else rows[candidates]
@@ -156,23 +168,23 @@ BEFORE_ARCHIVES = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
 
 
 class Unread:
-    """What stands in for NumPy's numbers (metrics, mostly) beside the tensors: none of its code runs."""
+    """Stand-in for NumPy scalars (mostly metrics) beside the tensors: no foreign code runs."""
 
     def __init__(self, *_: Any) -> None:
-        """Take what it is made of, and forget it."""
+        """Ignore the arguments."""
 
     def __setstate__(self, _: Any) -> None:
-        """Take what it holds, and forget it."""
+        """Ignore the state."""
 
 
-# how NumPy pickles a number, today and before version 2
+# how NumPy pickles a scalar, today and before version 2
 NUMBERS = dict.fromkeys(
     ("numpy.dtype", "numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"), Unread
 )
 
 
 def archived(path: Path) -> bool:
-    """Say whether a file of torch's is an archive, as since 1.6; refuse what torch did not write."""
+    """Whether a torch file is a zip archive, as since 1.6; raises if torch did not write it."""
     if is_zipfile(path):
         return True
     try:
@@ -181,20 +193,20 @@ def archived(path: Path) -> bool:
     except OSError as error:
         raise damaged(path, error) from None
     if start.startswith(b"PK"):
-        raise damaged(path, EOFError("an archive without its end"))
+        raise damaged(path, EOFError("truncated archive"))
     if start != BEFORE_ARCHIVES:
         raise InputError(
-            f"torch.save did not write {path}",
+            f"{path} was not written by torch.save",
             got=f"a file that starts with {start[:4]!r}",
-            do="save it with torch.save(..., path): pickle.dump does not do for tensors",
+            do="save it with torch.save(..., path), not pickle.dump",
         )
     return False
 
 
 def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | None = None) -> Any:
-    """Read a file of torch's as tensors and containers, which runs no code; else only if trusted.
+    """Read a torch file as tensors and containers, which runs no code; other pickles only if trusted.
 
-    `records` are classes that stand in for those that are pickled, by the names of these.
+    `records` are stand-ins for pickled classes, by the names of these.
     """
     torch = need("torch")
     archived(path)
@@ -205,28 +217,28 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
     except pickle.UnpicklingError as error:
         if not trust_pickle:
             raise InputError(
-                f"{path} is a pickle that could run code when it is read",
+                f"reading {path} could run code that is pickled in it",
                 got=reason(error),
-                do="if you trust where it comes from: --trust-pickle, or trust_pickle=True",
+                do=TRUST,
             ) from None
     except (OSError, EOFError, RuntimeError, ValueError) as error:
         raise damaged(path, error) from None
     try:
         return torch.load(path, map_location="cpu", weights_only=False)
-    except Exception as error:  # whatever the code in a pickle raises
+    except Exception as error:  # the code in a pickle can raise anything
         raise damaged(path, error) from None
 
 
 def reason(error: Exception) -> str:
-    """Give what an error says in one line; of torch's many, the one that matters."""
+    """Return the message of an error as one line; of torch's many lines, the one that matters."""
     said = str(error).partition("WeightsUnpickler error:")[2] or str(error)
     return (said.strip().splitlines() or [type(error).__name__])[0].partition(". Please use")[0]
 
 
 def damaged(path: Path, error: Exception) -> InputError:
-    """Say that a file is not what its library writes."""
+    """Build the error for a file that its library cannot have written."""
     return InputError(
         f"cannot read {path}",
         got=f"{type(error).__name__}: {reason(error)}",
-        do="it may be damaged, or of another version of its library",
+        do="the file may be damaged, or written by another version of its library",
     )

@@ -1,15 +1,14 @@
-"""Checkpoints of DGL-KE: a folder with `config.json` and tables of entities and relations.
+"""Reads checkpoints of DGL-KE: a folder with `config.json` and tables of entities and relations.
 
 Read in `models/pytorch/score_fun.py`, `models/general_models.py`, `utils.py`,
 `dataloader/KGDataset.py` of awslabs/dgl-ke. Tables are `DATASET_MODEL_entity.npy` and
 `..._relation.npy`, rows as in the dictionaries that `config.json` names (`entities.tsv`,
 `entities.dict`: id, tab, name). Complex rows hold all real parts, then all imaginary parts; phases are
-stored as in the RotatE code. Gamma orders nothing, but counts in DGL-KE's own comparisons
-(`protocol="dgl-ke"`), so models of distances keep it.
+stored as in the RotatE code. Gamma does not change the order of scores, but matters in DGL-KE's own
+comparisons (`preset="dgl-ke"`), so distance models keep it.
 
-Scores are those DGL-KE gives to a triple. Corrupted tails it scores another way for RESCAL (the matrix
-transposed) and TransR (`h - r` for `h + r`), and SimplE's scores it cuts at 20: neither is repeated
-here.
+Scores are those of DGL-KE for triples. It scores corrupted tails differently for RESCAL (transposed
+matrix) and TransR (`h - r` for `h + r`), and clips SimplE's scores at 20: neither is reproduced here.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ MODELS: Mapping[str, Callable[[Any, Any, float], Any]] = {
     "RESCAL": lambda e, r, _: RESCAL(e, folded(r, e.shape[1])),
     "SimplE": lambda e, r, _: SimplE(*halves(e), *halves(r)),
 }
-# where DGL-KE ranks tails by other scores than it gives to triples
+# where DGL-KE ranks tails by other scores than those of triples
 OTHERWISE = {
     "RESCAL": ("tails are ranked by the matrix of triples; DGL-KE ranks them by its transpose",),
     "TransR": ("tails are ranked by h + r, as triples are scored; DGL-KE ranks them by h - r",),
@@ -47,7 +46,7 @@ OTHERWISE = {
 
 
 def recognises(path: Path) -> bool:
-    """Know a folder by its tables, or by settings that no other library writes."""
+    """Recognise a folder by its tables, or by settings that no other library writes."""
     tables = path.is_dir() and any(
         file.name.endswith(("_entity.npy", "_relation.npy")) for file in path.iterdir()
     )
@@ -55,24 +54,24 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
-    """Read a folder that DGL-KE saved; nothing in it is pickled."""
+    """Read a folder that DGL-KE saved; there is no pickle in it."""
     del trust_pickle
     require(path, SETTINGS)
     given = settings(path, "dataset", "model", numbers=("emb_size", "gamma"))
     name, stem = given["model"], f"{given['dataset']}_{given['model']}"
     if name not in MODELS and name != "TransR":
         raise InputError(
-            "a model of DGL-KE that evenrank does not read",
+            "this DGL-KE model is not supported",
             got=repr(name),
             allowed=f"{', '.join(MODELS)}, TransR",
-            do="rank it by a function of queries and candidates that asks DGL-KE for scores",
+            do="give er.rank a function of queries and candidates that calls DGL-KE",
         )
     files = [f"{stem}_entity.npy", f"{stem}_relation.npy"]
     require(path, SETTINGS, *files, *([f"{stem}projection.npy"] if name == "TransR" else []))
     entity, relation = (table(path / file) for file in files)
-    if name == "RotatE" and relation.shape[1] != given["emb_size"]:  # it gives the unit of phases
+    if name == "RotatE" and relation.shape[1] != given["emb_size"]:  # the unit of phases depends on it
         raise InputError(
-            f"{path}: {SETTINGS} and the tables are not of one model",
+            f"{path}: {SETTINGS} and the tables do not match",
             got=f"relations of shape {relation.shape}, emb_size {given['emb_size']} in {SETTINGS}",
         )
     notes: tuple[str, ...] = OTHERWISE.get(name, ())

@@ -1,13 +1,13 @@
-"""Checkpoints of LibKGE: `checkpoint_best.pt`, packaged models, and the folders they are in.
+"""Reads checkpoints of LibKGE: `checkpoint_best.pt`, packaged models, and the folders they are in.
 
 Read in `kge/model/`, `kge/config.py`, `kge/dataset.py` and `kge/job/train.py` of uma-pi1/kge. Rows are
-numbered by the data set's `entity_ids.del` and `relation_ids.del` (id, tab, name); packaged models bring
-the names along. Complex rows hold all real parts, then all imaginary parts; phases are radians. With
+numbered by the data set's `entity_ids.del` and `relation_ids.del` (id, tab, name); packaged models
+include the names. Complex rows hold all real parts, then all imaginary parts; phases are radians. With
 `reciprocal_relations_model` the second half of the relations are the inverses. CP's and SimplE's rows
 hold the vector as a head, then the vector as a tail; SimplE's relations forward, then backward.
 
-The configuration is pickled in these files as an object of LibKGE's. It is read as a plain record: none
-of its code runs, and LibKGE need not be installed.
+The configuration in these files is a pickled object of LibKGE. It is read as a plain record: no code
+runs, and LibKGE need not be installed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from evenrank.models.readers._scorers import NOTE, Projected, hyperplanes
 from evenrank.models.readers.checkpoint import Checkpoint, called, torch_file
 
 RECIPROCAL = ("reciprocal_relations_model", "inverse_relations_model")  # the second until 2019
-SETTINGS = "config.yaml"  # what training writes first,
+SETTINGS = "config.yaml"  # what training writes first
 DICTIONARIES = ("entity_ids.del", "relation_ids.del")
-TRACES = ("trace.yaml", "kge.log", *DICTIONARIES)  # and what may lie beside it
-ASK = "rank it by a function of queries and candidates around its score_sp and score_po"
+TRACES = ("trace.yaml", "kge.log", *DICTIONARIES)  # and what may be beside it
+ASK = "give er.rank a function of queries and candidates that calls score_sp and score_po"
 Make = Callable[[Any, Any, int, Inverse | None], Any]
 
 
 def _trans_h(entity: Any, relation: Any, p: int, inverse: Inverse | None) -> Projected:
     if inverse:
-        raise InputError("LibKGE's TransH with reciprocal relations is not read")
+        raise InputError("LibKGE's TransH with reciprocal relations is not supported")
     shift, normal = halves(wide(relation))
     return Projected("TransH", hyperplanes(entity, normal), shift, p, len(entity))
 
@@ -53,13 +53,13 @@ BLACK_BOXES = {"TransH": (NOTE.format("TransH"),)}
 
 
 class Options:
-    """What stands in for LibKGE's `Config`: the record that is pickled, without its methods."""
+    """Stand-in for LibKGE's `Config`: its attributes without its methods."""
 
     options: Mapping[str, Any]
 
 
 def recognises(path: Path) -> bool:
-    """Know a file by the tables it speaks of, a folder by its checkpoints or by what training writes."""
+    """Recognise a file by its tables, a folder by its checkpoints or by what training writes."""
     if path.is_dir():
         traces = any((path / name).is_file() for name in TRACES)
         return bool(_checkpoints(path)) or (traces and (path / SETTINGS).is_file())
@@ -67,22 +67,22 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
-    """Read a checkpoint, or the best one of a folder (else the last)."""
+    """Read a checkpoint; of a folder the best one, or else the last."""
     file = _chosen(path) if path.is_dir() else path
     content = _content(file, trust_pickle)
     options = content["config"].options
     inverse: Inverse | None = "stacked" if options["model"] in RECIPROCAL else None
     outer = options[options["model"]]
-    own = outer["base_model"] if inverse else outer  # what was set for this model
-    default = options.get(own.get("type", options["model"]), {})  # and what was not
+    own = outer["base_model"] if inverse else outer  # options set for this model
+    default = options.get(own.get("type", options["model"]), {})  # and the defaults
     name = str(default.get("class_name"))
     tables = {_key(key): host(array(key, rows)) for key, rows in content["model"][0].items()}
     entity = tables.get("_entity_embedder._embeddings.weight")
     relation = tables.get("_relation_embedder._embeddings.weight")
-    notes: tuple[str, ...] = ()
+    model: Any
+    notes: tuple[str, ...]
     if name == "RelationalTucker3":
-        model: Any = _tucker(file, tables, inverse)
-        notes = called(name, model)
+        model, notes = called(name, _tucker(file, tables, inverse))
     elif name in MODELS and entity is not None and relation is not None:
         norm = own.get("l_norm", default.get("l_norm", 1))
         if norm not in (1, 2):
@@ -90,7 +90,7 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
         model, notes = MODELS[name](entity, relation, norm, inverse), BLACK_BOXES.get(name, ())
     else:
         raise InputError(
-            f"{file}: a model of LibKGE that evenrank does not read",
+            f"{file}: this LibKGE model is not supported",
             got=f"{name}, with {', '.join(tables)}",
             allowed=f"{', '.join(MODELS)}, RelationalTucker3, with lookup embedders",
             do=ASK,
@@ -120,7 +120,7 @@ def _tucker(file: Path, tables: Mapping[str, Any], inverse: Inverse | None) -> T
 
 
 def _key(name: str) -> str:
-    """Give the name of a table as today's LibKGE has it, whether the model is a base model or not."""
+    """Return the name of a table as in today's LibKGE, whether the model is a base model or not."""
     return name.removeprefix("_base_model.").replace("embedder.embeddings.", "embedder._embeddings.")
 
 
@@ -128,7 +128,7 @@ def _content(file: Path, trust_pickle: bool) -> dict[str, Any]:
     content = torch_file(file, trust_pickle=trust_pickle, records={"kge.config.Config": Options})
     if not isinstance(content, dict) or not {"model", "config"} <= content.keys():
         got = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise InputError(f"{file} is no checkpoint of LibKGE", got=got, allowed="model, config, ...")
+        raise InputError(f"{file} is not a checkpoint of LibKGE", got=got, allowed="model, config, ...")
     return content
 
 
@@ -136,7 +136,7 @@ def _chosen(folder: Path) -> Path:
     found = _checkpoints(folder)
     if not found:
         raise InputError(
-            f"{folder} is half a checkpoint: no checkpoint_best.pt nor any other checkpoint_*.pt",
+            f"incomplete checkpoint {folder}: missing checkpoint_best.pt or any other checkpoint_*.pt",
             got=", ".join(sorted(file.name for file in folder.iterdir())[:9]),
         )
     best = folder / "checkpoint_best.pt"
@@ -144,5 +144,5 @@ def _chosen(folder: Path) -> Path:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Give the checkpoints of a folder in the order of their epochs."""
+    """List the checkpoints of a folder in the order of their epochs."""
     return sorted(folder.glob("checkpoint_*.pt"))

@@ -1,11 +1,10 @@
-"""Checkpoints of OpenKE (its PyTorch version): `.ckpt` files, which are state dictionaries.
+"""Reads checkpoints of OpenKE (PyTorch version): `.ckpt` files, which are state dictionaries.
 
 Read in `openke/module/`, `openke/config/` and `examples/` of thunlp/OpenKE. Rows are numbered by the
-data set's `entity2id.txt` and `relation2id.txt`. Imaginary parts are tables of their own, except
-RotatE's: all real parts, then all imaginary parts, phases in units of `rel_embedding_range / pi`.
-Margins order nothing. Files tell neither the norm (p = 1 by default) nor whether heads, tails and
-relations are divided by their length (`norm`, by default they are; TransD divides what it has
-projected in any case).
+data set's `entity2id.txt` and `relation2id.txt`. Imaginary parts are separate tables, except RotatE's:
+all real parts, then all imaginary parts, phases in units of `rel_embedding_range / pi`. Margins do not
+change the order of scores. Files hold neither the norm (p = 1 by default) nor whether heads, tails and
+relations are normalised (`norm`, true by default; TransD normalises projected entities in any case).
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _trans_d(entity: Any, relation: Any, to_e: Any, to_r: Any, p: int, norm: boo
 
 
 def _analogy(*tables: Any) -> ComplEx:
-    """ANALOGY with its sign: OpenKE's is minus the sum, in training and in testing."""
+    """ANALOGY with OpenKE's sign: minus the sum, in training and in testing."""
     model = analogy(tables[:3], tables[3:])
     return replace(model, relation=-model.relation)
 
@@ -76,7 +75,7 @@ def _options(name: str, module: Any) -> dict[str, Any] | None:
 
 
 def _box(module: Any) -> Checkpoint:
-    def scores(h: Any, r: Any, t: Any) -> Any:  # what it predicts is a cost
+    def scores(h: Any, r: Any, t: Any) -> Any:  # it predicts a cost
         return -module.predict({"batch_h": h, "batch_r": r, "batch_t": t, "mode": "normal"})
 
     return boxed(module, scores, module.ent_tot, module.rel_tot)
@@ -105,7 +104,7 @@ OPENKE = Library(
         "SimplE": Kind(
             ("ent_embeddings", "rel_embeddings", "rel_inv_embeddings"), lambda e, r, _: DistMult(e, r)
         ),
-        # trained with high scores for what is true; its tester ranks the low ones first
+        # trained with high scores for true triples; its tester ranks low scores first
         "RESCAL": Kind(
             ("ent_embeddings", "rel_matrices"),
             lambda e, r: RESCAL(e, folded(r, e.shape[1])),
@@ -139,12 +138,12 @@ convert = OPENKE.convert
 
 
 def recognises(path: Path) -> bool:
-    """Know a file by the tables it speaks of."""
+    """Recognise a file by its tables."""
     return mentions(path, b"ent_embeddings.weight", b"ent_re_embeddings.weight")
 
 
-def read(path: Path, *, trust_pickle: bool = False, **said: Any) -> Checkpoint:
-    """Read a checkpoint, and the names beside it; `said` is what it does not: `model` and options."""
-    checkpoint = OPENKE.read(path, trust_pickle=trust_pickle, **said)
+def read(path: Path, *, trust_pickle: bool = False, **options: Any) -> Checkpoint:
+    """Read a checkpoint, and the names beside it; `options` are the model and its options."""
+    checkpoint = OPENKE.read(path, trust_pickle=trust_pickle, **options)
     names = named(checkpoint.model, [path.parent], ("entity2id.txt", "relation2id.txt"))
     return Checkpoint(checkpoint.model, *names, checkpoint.notes)

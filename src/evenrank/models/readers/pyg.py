@@ -1,9 +1,9 @@
-"""Models of PyTorch Geometric, `torch_geometric.nn.kge`: state dictionaries, or the modules themselves.
+"""Reads models of PyTorch Geometric, `torch_geometric.nn.kge`: state dictionaries or modules.
 
-Read in `torch_geometric/nn/kge/` of pyg-team/pytorch_geometric. Imaginary parts are tables of their own
+Read in `torch_geometric/nn/kge/` of pyg-team/pytorch_geometric. Imaginary parts are separate tables
 (`node_emb_im`); RotatE's relations are phases in radians and its norm is over all parts at once (p = 2);
-TransE divides entities, not relations, by their length in the norm it measures with. Margins order
-nothing. Rows are numbered as the edges that the model was trained on.
+TransE normalises entities, not relations, in the norm of its distance. Margins do not change the order
+of scores. Rows are numbered as the edges that the model was trained on.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ read, convert = PYG.read, PYG.convert
 
 
 def recognises(path: Path) -> bool:
-    """Know a file by the tables it speaks of, or by the classes that are pickled in it."""
+    """Recognise a file by its tables, or by the classes pickled in it."""
     return mentions(path, b"node_emb.weight", b"torch_geometric.nn.kge")

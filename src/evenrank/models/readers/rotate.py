@@ -1,9 +1,9 @@
-"""Checkpoints of the RotatE code: a folder with `config.json` and two NumPy tables.
+"""Reads checkpoints of the RotatE code: a folder with `config.json` and two NumPy tables.
 
 Read in `codes/model.py` and `codes/run.py` of DeepGraphLearning/KnowledgeGraphEmbedding. Rows are
 numbered by the data set's `entities.dict` and `relations.dict`; complex rows hold all real parts, then
-all imaginary parts. Scores are gamma minus a distance, or a product: gamma orders nothing, but together
-with the dimension it gives the unit in which phases are stored.
+all imaginary parts. Scores are gamma minus a distance, or a product: gamma does not change their order,
+but together with the dimension it gives the unit in which phases are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evenrank.models.readers._beside import SETTINGS, mentions, named, require, 
 from evenrank.models.readers.checkpoint import Checkpoint, called
 
 FILES = (SETTINGS, "entity_embedding.npy", "relation_embedding.npy")
-PI = 3.14159262358979323846  # as the code has it, with a slip in the eighth digit
+PI = 3.14159262358979323846  # as in the code, wrong from the eighth digit
 EPSILON = 2.0
 MODELS: Mapping[str, Callable[[Any, Any, float], Model]] = {
     "TransE": lambda e, r, _: TransE(e, r, p=1),
@@ -35,13 +35,13 @@ MODELS: Mapping[str, Callable[[Any, Any, float], Model]] = {
 
 
 def recognises(path: Path) -> bool:
-    """Know a folder by its tables, or by settings that no other code writes."""
+    """Recognise a folder by its tables, or by settings that no other code writes."""
     written = mentions(path / SETTINGS, b'"double_entity_embedding"')
     return written or any((path / name).is_file() for name in FILES[1:])
 
 
 def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
-    """Read a folder that the RotatE code saved; nothing in it that is read is pickled."""
+    """Read a folder that the RotatE code saved; no pickle is read."""
     del trust_pickle
     require(path, *FILES)
     given = settings(
@@ -58,22 +58,22 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     )
     if (entity.shape[1:], relation.shape[1:]) != tuple((width,) for width in widths):
         raise InputError(
-            f"{path}: {SETTINGS} and the tables are not of one model",
+            f"{path}: {SETTINGS} and the tables do not match",
             got=f"tables of shapes {entity.shape} and {relation.shape}, widths {widths} in {SETTINGS}",
         )
     if given["model"] not in MODELS:
         raise InputError(
-            "a model the RotatE code does not have",
+            "unknown model of the RotatE code",
             got=repr(given["model"]),
             allowed=", ".join(MODELS),
         )
     scale = unit_of_phase(given["gamma"], given["hidden_dim"], PI)
-    model = MODELS[given["model"]](entity, relation, scale)
+    model, notes = called(given["model"], MODELS[given["model"]](entity, relation, scale))
     data = [path, *([Path(given["data_path"])] if given.get("data_path") else [])]
     names = named(model, data, ("entities.dict", "relations.dict"))
-    return Checkpoint(model, *names, called(given["model"], model))
+    return Checkpoint(model, *names, notes)
 
 
 def unit_of_phase(gamma: float, dimension: int, pi: float = np.pi) -> float:
-    """Give what a stored number is divided by to be a phase in radians, `(gamma + 2) / d / pi`."""
+    """Return the divisor that turns stored numbers into radians, `(gamma + 2) / d / pi`."""
     return float(np.float32((gamma + EPSILON) / dimension)) / pi

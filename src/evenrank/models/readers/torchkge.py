@@ -1,10 +1,10 @@
-"""Models of TorchKGE: state dictionaries, or the modules themselves.
+"""Reads models of TorchKGE: state dictionaries or modules.
 
 Read in `torchkge/models/` and `torchkge/utils/dissimilarities.py` of torchkge-team/torchkge. Imaginary
-parts are tables of their own (`im_ent_emb`). TransE, TransH, TransR, TransD, DistMult, HolE and RESCAL
-divide entities by their length whenever they score, so that is done here. L2 dissimilarities are
-squares, which order the same. Rows are numbered as `ent2ix` and `rel2ix` of the `KnowledgeGraph` it
-was trained on, which the files do not hold.
+parts are separate tables (`im_ent_emb`). TransE, TransH, TransR, TransD, DistMult, HolE and RESCAL
+normalise entities whenever they score, so that is done here. L2 dissimilarities are squares, which
+give the same order. Rows are numbered as `ent2ix` and `rel2ix` of the `KnowledgeGraph` of training,
+which the files do not hold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from evenrank.models.readers._state import Kind, Library
 from evenrank.models.readers.checkpoint import Checkpoint
 
 TORUS = ("torus_eL2", "L1")  # dissimilarities on the torus that factor
-# the options of live models by what they measure with, where that factors
+# the options of live models by their dissimilarity, where it factors
 MEASURES: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "TransE": {"l1_dissimilarity": {"p": 1}, "l2_dissimilarity": {"p": 2}},
     "TorusE": {
@@ -59,12 +59,12 @@ def _torus(entity: Any, relation: Any, dissimilarity: str) -> Model:
         "TorusE: this dissimilarity does not factor",
         got=repr(dissimilarity),
         allowed=", ".join(TORUS),
-        do="give the module itself: er.integrations.torchkge.convert(module)",
+        do="convert the module itself: er.integrations.torchkge.convert(model)",
     )
 
 
 def _options(name: str, module: Any) -> dict[str, Any] | None:
-    """Give the options of a live model by what it measures with; None: that does not factor."""
+    """Return the options of a live model by its dissimilarity, or None if that does not factor."""
     return MEASURES[name].get(module.dissimilarity.__name__) if name in MEASURES else {}
 
 
@@ -104,5 +104,5 @@ read, convert = TORCHKGE.read, TORCHKGE.convert
 
 
 def recognises(path: Path) -> bool:
-    """Know a file by the tables it speaks of, or by the classes that are pickled in it."""
+    """Recognise a file by its tables, or by the classes pickled in it."""
     return mentions(path, b"ent_emb.weight", b"torchkge.models")

@@ -1,7 +1,7 @@
-"""Checkpoints of PyKEEN: pickled models, and the folders that its pipeline saves.
+"""Reads checkpoints of PyKEEN: pickled models, and the folders that its pipeline saves.
 
-Interactions that factor become models of `evenrank.models`, and nothing in the file is run. Any other
-model is a black box: it has to be unpickled by PyKEEN, and is asked for its scores.
+Models whose scores factor become models of `evenrank.models`, and no code in the file runs. Any other
+model is a black box: PyKEEN has to unpickle it, and computes its scores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.models.readers._beside import mentions, named, require
-from evenrank.models.readers.checkpoint import Checkpoint, damaged, torch_file
+from evenrank.models.readers.checkpoint import TRUST, Checkpoint, damaged, torch_file
 from evenrank.models.readers.pykeen._factors import factors
 from evenrank.models.readers.pykeen._records import Record, records
 from evenrank.models.readers.pykeen._scorer import BlackBox, scorer
@@ -25,13 +25,13 @@ from evenrank.ranks.task import HOLE
 
 __all__ = ["BlackBox", "read", "recognises", "scorer"]
 
-SAVED = "trained_model.pkl"  # what a pipeline calls its model,
-TRIPLES = "training_triples"  # and the folder beside it that has the names
+SAVED = "trained_model.pkl"  # the model of a pipeline
+TRIPLES = "training_triples"  # the folder beside it with the names
 DICTIONARIES = ("entity_to_id.tsv.gz", "relation_to_id.tsv.gz")
 
 
 def recognises(path: Path) -> bool:
-    """Know the folder of a pipeline, and a pickle in which PyKEEN is named."""
+    """Recognise the folder of a pipeline, and pickles that mention PyKEEN."""
     if path.is_dir():
         return (path / SAVED).is_file() or (path / TRIPLES).is_dir()
     return mentions(path, b"pykeen.")
@@ -40,8 +40,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
     """Read a model that PyKEEN pickled, or the folder a pipeline saved, with the names beside it.
 
-    Models whose score factors are read without running anything in the file, with or without PyKEEN,
-    and across its versions. Others have to be unpickled by PyKEEN, which needs `trust_pickle`.
+    Models whose score factors are read without running code from the file, with or without PyKEEN
+    installed, across its versions. Others have to be unpickled by PyKEEN, which needs `trust_pickle`.
     """
     file = path
     if path.is_dir():
@@ -54,12 +54,12 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
         model: Any = factors(content)
     except InputError:
         raise
-    except Exception as reason:  # a file can say anything; NoFactors and Unreadable say why themselves
+    except Exception as reason:  # a file can hold anything; NoFactors and Unreadable give the reason
         if not trust_pickle:
             raise InputError(
-                f"{file} can only be read by unpickling it, which may run code in it",
+                f"reading {file} means to unpickle it, which can run code in it",
                 got=str(reason),
-                do="if you trust where it comes from: --trust-pickle, or trust_pickle=True",
+                do=TRUST,
             ) from None
         model = _unpickled(file)
     names = named(model, [file.parent / TRIPLES], DICTIONARIES, _names)
@@ -67,7 +67,7 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
 
 
 def _unpickled(file: Path) -> Any:
-    """Let PyKEEN read the model, and see that it can still use it."""
+    """Unpickle the model, and check that the installed PyKEEN can use it."""
     need("pykeen")
     from pykeen.models import Model
 
@@ -77,11 +77,11 @@ def _unpickled(file: Path) -> Any:
     try:
         model = scorer(found)
         model.score(np.array([[0, 0, HOLE]]), slice(0, 1))
-    except Exception as error:  # whatever a model of another version lacks
+    except Exception as error:  # models of another version can lack anything
         raise InputError(
-            f"the PyKEEN that is installed cannot use the model in {file}",
+            f"the installed PyKEEN cannot use the model in {file}",
             got=f"{type(error).__name__}: {error}",
-            do="score with the version that trained it: er.rank takes any function of queries and "
+            do="install the version that trained it, or give er.rank a function of queries and "
             "candidates",
         ) from None
     return model
@@ -89,14 +89,14 @@ def _unpickled(file: Path) -> Any:
 
 def _no_model(file: Path, content: Any) -> InputError:
     return InputError(
-        f"{file} holds no model of PyKEEN's",
+        f"{file} does not hold a PyKEEN model",
         got=type(content).__name__,
-        do="take the trained_model.pkl of a pipeline, or torch.save the model itself, not its state",
+        do="use the trained_model.pkl of a pipeline, or torch.save the model itself, not its state_dict",
     )
 
 
 def _names(file: Path) -> list[str]:
-    """Read the names of rows that a pipeline saved beside its model, as pandas quotes them."""
+    """Read the names of rows that a pipeline saved beside its model, quoted as by pandas."""
     try:
         with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
             _, *rows = csv.reader(lines, delimiter="\t")

@@ -1,14 +1,14 @@
-"""Which of PyKEEN's interactions factor, and into which model of evenrank.
+"""PyKEEN's interactions whose scores factor, expressed as models of evenrank.
 
-The same code reads a live model, asked for its representations as its own forward pass gives them, and
-a model read as records from a pickle (`_records`), whose embeddings are taken as they are stored.
+The same code reads a live model, by the representations that its own forward pass computes, and a model
+read as records from a pickle (`_records`), by the embeddings as they are stored.
 Layouts, from PyKEEN's source (pykeen/pykeen on GitHub, `nn/modules.py`, `nn/representation.py` and
 `models/unimodal/` of versions 1.4 to 1.11):
 
-- Inverse relations stand right behind their relation: 2r and 2r + 1.
+- Relations and their inverses are interleaved: 2r and 2r + 1.
 - Complex rows are stored as pairs, real and imaginary part side by side; ComplEx up to version 1.6
   stored all real parts, then all imaginary parts.
-- RotatE takes the Euclidean norm, whatever its `p` says.
+- RotatE takes the Euclidean norm, whatever its `p` is.
 - Up to version 1.8 models keep their embeddings as `entity_embeddings` and `relation_embeddings`.
 """
 
@@ -26,7 +26,7 @@ from evenrank._internal.arrays import array, host, join, place, wide
 from evenrank.errors import InputError
 from evenrank.models import CP, RESCAL, ComplEx, DistMult, Inverse, Model, RotatE, TransE, TuckER
 from evenrank.models.readers._alike import holographic
-from evenrank.models.readers.checkpoint import called
+from evenrank.models.readers.checkpoint import called, noted
 from evenrank.models.readers.pykeen._records import Record
 
 COMPLEX = ("ComplEx", "RotatE")
@@ -39,61 +39,61 @@ LEGACY = (
     "TransE",
     "TuckER",
 )  # as they were up to 1.8
-TERMS = 64  # products that are still quicker side by side than one after the other
+TERMS = 64  # sums of more products are faster one product after the other
 RENAMED = {"Tucker": "TuckER"}  # as it was called up to version 1.10
 
 
-class NoFactors(Exception):  # noqa: N818  # it is no error: the model is scored another way
-    """Says why a model's score does not factor here."""
+class NoFactors(Exception):  # noqa: N818  # not an error: the model is scored as a black box
+    """Why the score of a model does not factor."""
 
 
 def factors(model: Any) -> Model:
-    """Give the model of evenrank that scores as PyKEEN's does, to the order; else raise `NoFactors`."""
+    """Return a model of evenrank that ranks as PyKEEN's does, or raise `NoFactors`."""
     if model.predict_with_sigmoid:
         raise NoFactors("predict_with_sigmoid makes large scores equal")
     old = isinstance(model, Record) and hasattr(model, "entity_embeddings")
     parts = _legacy(model) if old else _parts(model)
     try:
         found = BUILDERS[parts.kind](parts)
-    except InputError as error:  # rows of other shapes than the interaction's own model gives it
+    except InputError as error:  # rows of unusual shapes
         raise NoFactors(str(error)) from None
     own = type(model).__name__
-    object.__setattr__(found, "notes", called(parts.kind if own == "ERModel" else own, found))
-    return found
+    described: Model = noted(*called(parts.kind if own == "ERModel" else own, found))
+    return described
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a model is made of: the kind of interaction, its parameters, and the rows it gets."""
+    """The parts of a model: the kind of interaction, its parameters, and its rows."""
 
     kind: str
     interaction: Any
     entity: Sequence[Any]
     relation: Sequence[Any]
     inverse: Inverse | None
-    relations: int  # rows of the relation tables: inverse ones counted
+    relations: int  # rows of the relation tables, inverse relations included
 
     @property
     def p(self) -> int:
-        """The norm, where it factors."""
+        """The norm, if scores factor with it."""
         if self.interaction.p not in (1, 2):
             raise NoFactors(f"{self.kind} with p = {self.interaction.p:g}")
         return int(self.interaction.p)
 
 
 def _parts(model: Any) -> Parts:
-    """Take a model apart that consists of an interaction and representations."""
+    """Take apart a model that consists of an interaction and representations."""
     interaction = getattr(model, "interaction", None)
     if interaction is None or not hasattr(model, "entity_representations"):
         raise NoFactors(f"{type(model).__name__} does not consist of interaction and representations")
     if isinstance(model, Record):
         if not type(model).__module__.startswith(("pykeen.models.unimodal.", "pykeen.models.nbase")):
-            raise NoFactors(f"{type(model).__name__} is no model of PyKEEN's own")
+            raise NoFactors(f"{type(model).__name__} is not a model of PyKEEN")
     else:
         _refuse_overridden(model)
     interaction = _inmost(interaction)
     if type(interaction).__module__ != "pykeen.nn.modules":
-        raise NoFactors(f"{type(interaction).__name__} is no interaction of PyKEEN's own")
+        raise NoFactors(f"{type(interaction).__name__} is not an interaction of PyKEEN")
     kind = type(interaction).__name__.removesuffix("Interaction")
     kind = RENAMED.get(kind, kind)
     if kind not in BUILDERS:
@@ -109,7 +109,7 @@ def _parts(model: Any) -> Parts:
 
 
 def _inmost(interaction: Any) -> Any:
-    """See through wrappers that leave the order of scores: a positive factor, a clamp that is off."""
+    """Unwrap what does not change the order of scores: a positive factor, a clamp that is off."""
     kind = type(interaction).__name__
     unclamped = kind == "ClampedInteraction" and interaction.clamp_score is None
     if unclamped or kind == "MonotonicAffineTransformationInteraction":
@@ -121,14 +121,14 @@ def _legacy(model: Any) -> Parts:
     """Take a model of version 1.8 or older apart."""
     kind = type(model).__name__
     if kind not in LEGACY or not type(model).__module__.startswith("pykeen.models.unimodal."):
-        raise NoFactors(f"{kind} of a PyKEEN before 1.9 is not known here")
+        raise NoFactors(f"{kind} of PyKEEN before 1.9 is not supported")
     tables = model.entity_embeddings, model.relation_embeddings
     entity, relation = ([_rows(table, kind == "RotatE")] for table in tables)
     return Parts(kind, _stand_in(model), entity, relation, _inverse(model), model.num_relations)
 
 
 def _stand_in(model: Any) -> SimpleNamespace:
-    """Give the parameters of the interaction that models did not have then."""
+    """Return the parameters that the interaction holds since version 1.9."""
     if type(model).__name__ == "TransE":
         return SimpleNamespace(p=model.scoring_fct_norm)
     if type(model).__name__ == "TuckER":
@@ -140,7 +140,7 @@ def _stand_in(model: Any) -> SimpleNamespace:
 
 
 def _refuse_overridden(model: Any) -> None:
-    """A subclass may score in a way of its own; then it is asked for its scores."""
+    """Raise for subclasses that score differently: they are scored as black boxes."""
     from pykeen.inverse import DefaultRelationInverter
     from pykeen.models import ERModel
 
@@ -148,9 +148,9 @@ def _refuse_overridden(model: Any) -> None:
     if not isinstance(model, ERModel) or any(
         getattr(type(model), name) is not getattr(ERModel, name) for name in methods
     ):
-        raise NoFactors(f"{type(model).__name__} scores in a way of its own")
+        raise NoFactors(f"{type(model).__name__} overrides how PyKEEN scores")
     if type(model.relation_inverter) is not DefaultRelationInverter:
-        raise NoFactors("inverse relations are numbered in another way than PyKEEN's own")
+        raise NoFactors("its relation inverter is not PyKEEN's default")
 
 
 def _inverse(model: Any) -> Inverse | None:
@@ -161,16 +161,16 @@ def _inverse(model: Any) -> Inverse | None:
 
 
 def _rows(representation: Any, complex_valued: bool) -> Any:
-    """Give all rows of a representation; complex ones with real parts first, then imaginary parts."""
+    """Return all rows of a representation; complex ones as real parts, then imaginary parts."""
     if not isinstance(representation, Record):
         return _live_rows(representation, complex_valued)
     kind = type(representation)
     if kind.__name__ != "Embedding" or not kind.__module__.startswith("pykeen.nn."):
-        raise NoFactors(f"its rows are worked out by {kind.__name__}")
+        raise NoFactors(f"its rows are computed by {kind.__name__}")
     if representation.normalizer is not None:
-        raise NoFactors("its rows are normalised whenever they are used")
+        raise NoFactors("its rows are normalised at every use")
     weight = representation._embeddings.weight
-    # before 1.8 an embedding does not say
+    # before 1.8 embeddings had no such flag
     _agree(getattr(representation, "is_complex", complex_valued), complex_valued)
     if complex_valued:
         pairs = weight.reshape(len(weight), -1, 2)
@@ -179,22 +179,22 @@ def _rows(representation: Any, complex_valued: bool) -> Any:
 
 
 def _agree(found: bool, wanted: bool) -> None:
-    """An interaction takes rows of the other kind too, but then it is another function of them."""
+    """Raise where an interaction got real rows for complex ones or the reverse: its score differs."""
     if found != wanted:
-        raise NoFactors(f"its rows are {'complex' if found else 'real'}, where its own model has others")
+        raise NoFactors(f"its rows are {'complex' if found else 'real'}, unlike those of its own model")
 
 
 def _live_rows(representation: Any, complex_valued: bool) -> Any:
-    """Ask a representation for all rows, and see that it gives the same when asked for one by one.
+    """Return all rows of a live representation, if they are the same when requested one by one.
 
-    A normaliser that takes `dim=1` for the last axis, say, does so only in a table.
+    They are not with, for instance, a normaliser that takes `dim=1` for the last axis.
     """
     import torch
 
     rows = representation(indices=None).detach()
     alone = representation(indices=torch.zeros(1, 1, dtype=torch.long, device=rows.device))
     if not torch.allclose(alone[0, 0], rows[0], equal_nan=True):
-        raise NoFactors("its rows depend on how many are asked for")
+        raise NoFactors("its rows depend on how many are requested at once")
     _agree(rows.is_complex(), complex_valued)
     return array("a representation", rows)
 
@@ -253,7 +253,7 @@ def _tucker(parts: Parts) -> Model:
 
 
 def _affine(norm: Any) -> Any:
-    """Give a batch normalisation as it is after training: a row of scales, a row of shifts."""
+    """Return batch normalisation at evaluation: a row of scales, a row of shifts."""
     if norm is None:
         return None
     mean, var = (wide(array("norm", values)) for values in (norm.running_mean, norm.running_var))
@@ -263,7 +263,7 @@ def _affine(norm: Any) -> Any:
 
 
 def _hole(parts: Parts) -> Model:
-    """HolE, transformed on the host, and put back where it was."""
+    """HolE, transformed on the host and moved back to its device."""
     entity, relation = host(parts.entity[0]), host(parts.relation[0])
     where = place(parts.entity[0])
     return holographic(entity, relation, parts.inverse).on(None if where == "cpu" else where)
@@ -271,7 +271,7 @@ def _hole(parts: Parts) -> Model:
 
 def _um(parts: Parts) -> Model:
     if isinstance(parts.interaction, Record):
-        raise NoFactors("UM has no rows of relations, which would tell how many there are")
+        raise NoFactors("UM has no relation embeddings, so their number is not known")
     rows = parts.entity[0]
     return TransE(rows, rows[[0] * parts.relations] * 0, p=parts.p, inverse=parts.inverse)
 

@@ -1,11 +1,11 @@
-"""Pickles read as records: tensors become arrays, objects what they hold, and no foreign code runs.
+"""Reads torch pickles as records: tensors become arrays, objects their attributes; no foreign code runs.
 
-A file of torch is a zip archive: `data.pkl`, which says what there is, and the raw numbers of each
-tensor. The pickle can name any function of any library to be called, which is why files of strangers
-are not unpickled. Here every name stands for an empty class of that name, except for those few that
-tensors and containers are made of. That needs neither torch nor PyKEEN, works across their versions,
-and cannot do harm; what can be told from such records needs no trust. Nor can a small file claim much
-memory: nothing is laid out, copied or unpacked that is larger than the bytes which stand for it.
+A torch file is a zip archive of `data.pkl`, which describes the objects, and the raw numbers of each
+tensor. A pickle can call any function of any library, which is why untrusted files must not be
+unpickled. Here every name becomes an empty class of that name, except for the few that tensors and
+containers consist of. That needs neither torch nor PyKEEN, works across their versions, and is safe for
+untrusted files. Nor can a small file claim much memory: nothing is allocated that is larger than the
+bytes it is read from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from evenrank.models.readers.checkpoint import archived, damaged
 
-PARTS = ("_parameters", "_buffers", "_modules")  # where a module of torch keeps its attributes
+PARTS = ("_parameters", "_buffers", "_modules")  # where a torch module keeps its attributes
 DTYPES = {
     "FloatStorage": "<f4",
     "DoubleStorage": "<f8",
@@ -41,24 +41,24 @@ DTYPES = {
 }
 
 
-class Unreadable(Exception):  # noqa: N818  # it is no error: the file is read another way
-    """Says why a pickle cannot be read as records."""
+class Unreadable(Exception):  # noqa: N818  # not an error: the file is unpickled if it is trusted
+    """Why a pickle cannot be read as records."""
 
 
 class Record(dict[Any, Any]):
-    """An object of a pickle: its attributes, and what was put into it if it is a container.
+    """An object of a pickle: its attributes, and its items if it is a container.
 
-    None of its attributes is one that Python or NumPy would act on, as on `__array_interface__`, which
-    tells where in memory numbers are.
+    Names with two leading underscores are not attributes: Python and NumPy act on some of them, such as
+    `__array_interface__`, which points to memory.
     """
 
     _state: Any = ()
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        """Do nothing with what a constructor would have got."""
+        """Ignore the arguments of the constructor."""
 
     def __getattr__(self, name: str) -> Any:
-        """Find attributes, parameters, buffers and inner modules as torch does."""
+        """Look up attributes, parameters, buffers and inner modules as torch does."""
         for part in (self._state, *(self._state[part] for part in PARTS if part in self._state)):
             if name in part and not name.startswith("__"):
                 return part[name]
@@ -68,25 +68,25 @@ class Record(dict[Any, Any]):
 def records(path: Path) -> Any:
     """Read a file that `torch.save` wrote as records."""
     if not archived(path):
-        raise Unreadable("no archive: a file of torch before 1.6")
+        raise Unreadable("written by torch before 1.6")
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
-                raise Unreadable("an archive that holds more than it is long")
+                raise Unreadable("an archive that unpacks to more than its own size")
             return _Reader(archive).load()
     except Unreadable:
         raise
     except (zipfile.BadZipFile, OSError, KeyError) as error:
         raise damaged(path, error) from None
-    except Exception as error:  # a pickle is a program, and can fail in every way
+    except Exception as error:  # a pickle is a program: it can raise anything
         raise Unreadable(f"{type(error).__name__}: {error}") from None
 
 
 class _Reader(pickle._Unpickler):
-    """Gives records for every class but those of tensors and plain containers.
+    """Unpickler that turns every class but those of tensors and plain containers into a record.
 
-    It is Python's own reader written in Python, since the one in C makes room for as many remembered
-    things as a file says there are, and lets a file set attributes of whatever was named in it.
+    It extends the unpickler written in Python: the one in C allocates as much memory for its memo as a
+    file asks for, and lets a file set attributes of anything it names.
     """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
@@ -95,7 +95,7 @@ class _Reader(pickle._Unpickler):
         folder = content.removesuffix("data.pkl")
         super().__init__(BytesIO(archive.read(content)))
         if f"{folder}byteorder" in names and archive.read(f"{folder}byteorder") != b"little":
-            raise Unreadable("numbers in another order of bytes")
+            raise Unreadable("big-endian numbers")
         self._numbers = cache(lambda key, kind: _numbers(archive.read(f"{folder}data/{key}"), kind))
 
     def find_class(self, module: str, name: str) -> Any:
@@ -104,19 +104,19 @@ class _Reader(pickle._Unpickler):
     def persistent_load(self, pid: Any) -> NDArray[Any]:
         _, kind, key, *_ = pid
         if not isinstance(key, str):
-            raise Unreadable("numbers without a name")
+            raise Unreadable("a storage without a key")
         if kind.__name__ not in DTYPES:
-            raise Unreadable(f"numbers of a kind unknown here, {kind.__name__}")
+            raise Unreadable(f"unsupported storage, {kind.__name__}")
         return self._numbers(key, kind.__name__)
 
     def _build(self) -> None:
-        """Keep the attributes of a record; nothing else has any."""
+        """Set the attributes of a record; nothing else may have any."""
         state = self.stack.pop()  # type: ignore[attr-defined]  # of the class in Python
         if isinstance(self.stack[-1], Record) and isinstance(state, dict):  # type: ignore[attr-defined]
             self.stack[-1]._state = state  # type: ignore[attr-defined]
 
     def _refuse(self) -> None:
-        raise Unreadable("bytes that torch does not write")
+        raise Unreadable("an opcode that torch does not write")
 
     dispatch: ClassVar[dict[int, Callable[..., None]]] = {
         **pickle._Unpickler.dispatch,
@@ -146,16 +146,16 @@ def _tensor(
     _hooks: Any = None,
     pending: Any = None,
 ) -> NDArray[Any]:
-    """Lay numbers out as a tensor; never beyond their end, whatever the file says."""
+    """Build a tensor from its storage, never beyond the end of the storage."""
     if not (isinstance(numbers, np.ndarray) and numbers.flags.c_contiguous):
-        raise Unreadable("a tensor of something else than numbers")
+        raise Unreadable("a tensor without numbers")
     if pending:
-        raise Unreadable("a tensor still to be conjugated or negated")
+        raise Unreadable("a lazily conjugated or negated tensor")
     if 0 in shape:
         return np.empty(shape, numbers.dtype)
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     if min(offset, *strides, *shape, 0) < 0 or max(last + 1, prod(shape)) > len(numbers):
-        raise Unreadable("a tensor that is larger than its numbers")
+        raise Unreadable("a tensor larger than its storage")
     steps = [step * numbers.itemsize for step in strides]
     return np.lib.stride_tricks.as_strided(numbers[offset:], shape, steps, writeable=False)
 

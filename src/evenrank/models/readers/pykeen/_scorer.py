@@ -1,4 +1,4 @@
-"""A live model of PyKEEN as something evenrank ranks: by its factors, or by the scores it gives."""
+"""Live PyKEEN models as scorers: factored where possible, otherwise as black boxes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,37 @@ from evenrank.models.readers.pykeen._factors import NoFactors, factors
 from evenrank.ranking.scorer import Candidates
 from evenrank.ranks.task import HOLE
 
-CELLS = 1 << 25  # numbers PyKEEN may lay out at once: queries x candidates x dimensions
+CELLS = 1 << 25  # numbers PyKEEN may hold at once: queries x candidates x dimensions
 
 
 def scorer(model: Any) -> Any:
-    """Give what `er.rank` takes for a model of PyKEEN: its factors where it has them, else a black box.
+    """Convert a PyKEEN model to a scorer for `evenrank.rank`.
 
-    Rows are taken as the model's forward pass gives them in evaluation mode, normalised or worked out
-    from others, and stay on the model's device; embeddings on the CPU are not copied. What was decided
-    is in `.notes`. Ask again after training on.
+    Embeddings are those of the model's forward pass in evaluation mode. They stay on the model's device;
+    those on the CPU are not copied. Convert again after further training.
+
+    Parameters
+    ----------
+    model : pykeen.models.Model
+        A trained model. It is set to evaluation mode.
+
+    Returns
+    -------
+    Model or BlackBox
+        A model of `evenrank.models` if the score factors, otherwise a slower black box; `notes` gives
+        the reason.
+
+    Raises
+    ------
+    InputError
+        If `model` is not a PyKEEN model.
     """
     need("pykeen")
     import torch
     from pykeen.models import Model
 
     if not isinstance(model, Model):
-        raise InputError("not a model of PyKEEN's", got=type(model).__name__)
+        raise InputError("model must be a PyKEEN model", got=type(model).__name__)
     model.eval()
     try:
         with torch.inference_mode():
@@ -41,7 +56,15 @@ def scorer(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class BlackBox:
-    """Any model of PyKEEN, asked for its scores by `predict_t`, `predict_h` and `predict_r`."""
+    """A PyKEEN model scored by its own `predict_t`, `predict_h` and `predict_r`.
+
+    Parameters
+    ----------
+    model : pykeen.models.Model
+        The model.
+    notes : tuple of str
+        Why the model is a black box.
+    """
 
     model: Any
     notes: tuple[str, ...] = ()
@@ -58,16 +81,29 @@ class BlackBox:
 
     @property
     def relations(self) -> int:
-        """Number of relations, inverse ones not counted."""
+        """Number of relations, without inverse relations."""
         return int(self.model.num_real_relations)
 
     def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
-        """Score queries as PyKEEN does, a few at a time: it lays out every dimension of every pair."""
+        """Score queries as PyKEEN does, a few at a time to bound memory.
+
+        Parameters
+        ----------
+        queries : array of int, shape (n, 3)
+            Head, relation, tail; -1 marks what is asked for.
+        candidates : slice or array of int
+            The same ids for all queries, or a row of ids per query.
+
+        Returns
+        -------
+        ndarray, shape (n, number of candidates)
+            Scores; higher is better.
+        """
         import torch
 
         hole = np.flatnonzero(queries[0] == HOLE).tolist()
         if len(hole) != 1:
-            raise InputError("a PyKEEN model cannot answer this query", got=str(queries[0].tolist()))
+            raise InputError("PyKEEN models cannot answer this query", got=str(queries[0].tolist()))
         target = ("head", "relation", "tail")[hole[0]]
         size = self.relations if target == "relation" else self.entities
         ids = np.arange(size)[candidates] if isinstance(candidates, slice) else candidates
@@ -92,5 +128,5 @@ class BlackBox:
 
     @property
     def _width(self) -> int:
-        """Numbers the model has per entity or relation, at most."""
+        """Largest number of parameters per entity or relation."""
         return max((p[0].numel() for p in self.model.parameters() if p.ndim and len(p)), default=1)

@@ -1,14 +1,14 @@
-"""PyKEEN's own evaluation beside the same with `EvenRankEvaluator`: times, and the same numbers.
+"""The evaluator of PyKEEN and `EvenRankEvaluator`: times, and equality of their metrics.
 
     python benchmarks/evaluator.py [FOLDER] [--quick] [--device cuda]
 
-Each evaluator is called as a pipeline calls it: models of PyKEEN with random weights, filtered by all
-triples, both sides, 225 metrics. Ours is called again with the same triples too: that is what an early
-stopper pays for every evaluation but the first. FB15k-237 is taken from FOLDER or from where the tests
-find it, else drawn in its shape; without a GPU, PyKEEN is timed there on two slices of triples, whose
-difference gives its seconds per triple, and ours on all of them, from triples to metrics. The best of
-three runs counts, since other processes may share the machine. On what PyKEEN ranked both must give the
-same values: to 1e-6 on Nations, and as far as float32 orders scores on FB15k-237.
+Each evaluator is called as in a pipeline: models of PyKEEN with random weights, filtered by all
+triples, both sides, 225 metrics. `EvenRankEvaluator` is also called again with the same triples, as
+in early stopping. FB15k-237 is read from FOLDER or found like in the tests, otherwise a graph of
+the same shape is generated. Without a GPU, PyKEEN is timed there on two slices of triples, whose
+difference gives its seconds per triple, and `EvenRankEvaluator` on all triples. The best of three
+runs counts, since other processes may share the machine. Both must have equal metrics on the
+triples that PyKEEN ranked: to 1e-6 on Nations, and up to the order of float32 scores on FB15k-237.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ with warnings.catch_warnings():
 
     from evenrank.integrations.pykeen import EvenRankEvaluator, factories
 
-MODELS = {"DistMult": 256, "ComplEx": 128, "TransE": 256, "RotatE": 128}  # and their dimensions
+MODELS = {"DistMult": 256, "ComplEx": 128, "TransE": 256, "RotatE": 128}  # with dimensions
 FEW, MANY, TURNS = 32, 160, 3
 KEY = "both.realistic.inverse_harmonic_mean_rank"
 
@@ -42,7 +42,7 @@ KEY = "both.realistic.inverse_harmonic_mean_rank"
 def evaluated(
     evaluator: Any, model: Any, triples: Any, made: dict[str, Any]
 ) -> tuple[float, dict[str, float]]:
-    """Evaluate once; give seconds and metrics."""
+    """Evaluate once; return seconds and metrics."""
     others = [factory.mapped_triples for factory in made.values()]
     start = time.perf_counter()
     results = evaluator.evaluate(model, triples, additional_filter_triples=others, use_tqdm=False)
@@ -50,7 +50,7 @@ def evaluated(
 
 
 def best(kind: Any, *args: Any) -> tuple[float, dict[str, float]]:
-    """Give the better of some runs, each with an evaluator of its own."""
+    """Return the fastest of several runs, each with a new evaluator."""
     return min((evaluated(kind(), *args) for _ in range(TURNS)), key=lambda run: run[0])
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--quick", action="store_true", help="two models, smaller slices")
-    parser.add_argument("--device", default="cpu", help="where models are (cpu)")
+    parser.add_argument("--device", default="cpu", help="device of the models")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")

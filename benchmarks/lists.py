@@ -1,10 +1,10 @@
-"""From top-k lists to ranks: AnyBURL's file for FB15k-237's test split, with k answers a list.
+"""Import of top-k lists: a file of AnyBURL for the test split of FB15k-237, with k answers per list.
 
     EVENRANK_DATA=FOLDER python benchmarks/lists.py [K]
 
-The answers are made up; names, triples and known answers are FB15k-237's. Two values of K show that
-memory does not grow with the file. The floor is what any reader must at least do: split the lines,
-number the names and read the confidences.
+The answers are synthetic; names, triples and known true answers are those of FB15k-237. Two values of K
+show that memory does not grow with the file. The lower bound is the time to split the lines, look up the
+names and parse the confidences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evenrank.integrations import topk
 
 
 def make(graph: er.Graph, path: Path, k: int) -> None:
-    """Write a block per triple: k entities by chance; half of the lists hold the right one, early."""
+    """Write a block per triple: k random entities; half of the lists have the target near the top."""
     rng = np.random.default_rng(0)
     names = np.array(graph.entities, dtype=object)
     confidence = [f"{c:.4f}" for c in np.linspace(1, 0.01, k)]
@@ -38,7 +38,7 @@ def make(graph: er.Graph, path: Path, k: int) -> None:
 
 
 def floor(graph: er.Graph, path: Path) -> float:
-    """Time the least that must be done to every answer."""
+    """Time the least work per answer."""
     number = {name: i for i, name in enumerate(graph.entities)}
     start = time.perf_counter()
     with path.open() as file:
@@ -66,9 +66,9 @@ def main() -> None:
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         answers = len(task) * k
         print(f"{path.stat().st_size / 1e6:,.0f} MB, {len(task):,} lists of {k} answers")
-        print(f"read and counted in {seconds:.1f} s: {answers / seconds / 1e6:.2f} million a second")
-        print(f"floor (split, number, read): {least:.1f} s; ratio {seconds / least:.1f}")
-        print(f"memory: {before / 1e3:,.0f} MB before, {after / 1e3:,.0f} MB at most")
+        print(f"imported in {seconds:.1f} s: {answers / seconds / 1e6:.2f} million answers/s")
+        print(f"lower bound (split, look up, parse): {least:.1f} s; ratio {seconds / least:.1f}")
+        print(f"memory: {before / 1e3:,.0f} MB before, {after / 1e3:,.0f} MB peak")
         print(ranks.protocol.scores)
 
 

@@ -1,10 +1,10 @@
-"""From files of ranks to a report: eight models on four data sets of FB15k-237's size.
+"""Time and size of a report: eight models on four data sets of the size of FB15k-237.
 
     python benchmarks/report.py
 
-The floor is what any report must at least do: read the files with polars, and evaluate the ranks. The
-limits are 20 s and 5 MB. Ranks are made up: each model has its own skill, each relation its own
-difficulty, and the candidate counts are those of FB15k-237's test triples.
+The lower bound is the time to read the files with polars and to evaluate the ranks. The limits are 20 s
+and 5 MB. Ranks are synthetic: each model has its own skill, each relation its own difficulty, and the
+numbers of candidates are those of the test triples of FB15k-237.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 import polars as pl
 
 import evenrank as er
-from evenrank.report import reload
+from evenrank.report.document import reload
 
 MODELS, DATA, RELATIONS = 8, 4, 237
 SECONDS, MEGABYTES = 20.0, 5.0
 
 
 def make(folder: Path) -> list[Path]:
-    """Write files of ranks as `evenrank rank` writes them: names, sides and counts."""
+    """Write files of ranks like those of `evenrank rank`."""
     rng = np.random.default_rng(0)
     sizes = er.atlas("fb15k237")
     numbers = rng.choice(16**5, 14_541, replace=False)
@@ -84,14 +84,14 @@ def main() -> None:
         reloaded = time.perf_counter() - start
     print(f"{len(files)} files, {rows:,} ranks")
     for what, value, limit, unit in (
-        ("evenrank report, in a process of its own", seconds, SECONDS, "s"),
+        ("evenrank report, as a subprocess", seconds, SECONDS, "s"),
         ("the page", size, MEGABYTES, "MB"),
     ):
         verdict = "ok" if value <= limit else "MISSED"
         print(f"{what:45} {value:6.1f} {unit:2}  at most {limit:.0f}: {verdict}")
-    print(f"{'  of which on the processor':45} {spent.ru_utime + spent.ru_stime:6.1f} s")
-    print(f"{'floor: read with polars and evaluate':45} {least:6.1f} s")
-    print(f"{'read the page back and write it again':45} {reloaded:6.1f} s")
+    print(f"{'  CPU time':45} {spent.ru_utime + spent.ru_stime:6.1f} s")
+    print(f"{'lower bound: read with polars and evaluate':45} {least:6.1f} s")
+    print(f"{'read the page and write it again':45} {reloaded:6.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What size costs: ranks by the billion beside polars' own scan, workers, kills, tasks and entities.
+"""Scaling: evaluation of a billion ranks, Dask workers that are killed, numbers of tasks and entities.
 
     python benchmarks/scale.py [--ranks 1000000000] [--split 1000000000] [--folder FOLDER] [--kills 20]
 
-Ranks are made like a trained model's, with 14,541 entities, and saved as `Ranks.save` does, ten million
-a file; FOLDER keeps them for the next run (3 GB for 10^9, and 4 GB for as many with relations). The
-floor is polars' scan of the same columns, decoded and summed. Each measurement is a process of its own,
-started on a warm page cache, so that peaks are its own; CPU seconds hardly change with what else runs on
-the machine, unlike wall time.
+Ranks are distributed like those of a trained model with 14,541 entities, and saved by `Ranks.save`,
+ten million per file; FOLDER keeps them for the next run (3 GB for 10^9, 4 GB with relations). The
+lower bound is a scan by polars of the same columns, decoded and summed. Each measurement is a
+subprocess on a warm page cache, so that peaks of memory are its own. CPU seconds, unlike wall time,
+hardly depend on other processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DIMENSION = 64
 
 
 def make(folder: Path, ranks: int, by: bool) -> str:
-    """Write what is not there yet; give the pattern of the files."""
+    """Write the files that are missing, and return their pattern."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{'by' if by else 'ranks'}-{i:03}.parquet" for i in range(-(-ranks // EACH))]
     for i, path in enumerate(paths):
@@ -58,22 +58,22 @@ def first_of(files: str) -> str:
 
 
 WORK: dict[str, Callable[[str], Any]] = {
-    "polars' scan": lambda files: (
+    "scan by polars": lambda files: (
         pl.scan_parquet(files).select(pl.col(*COUNTS).sum()).collect(engine="streaming").rows()
     ),
-    "polars' scan, with keys": lambda files: (
+    "scan by polars, with keys": lambda files: (
         pl.scan_parquet(files)
         .select(pl.col(*COUNTS, "relation").sum())
         .collect(engine="streaming")
         .rows()
     ),
     "default table": lambda files: er.stream(files).evaluate().to_json(),
-    "split by relation": lambda files: list(er.stream(files, by="relation")),
+    "group by relation": lambda files: list(er.stream(files, by="relation")),
 }
 
 
 def in_child(what: str, files: str) -> dict[str, float]:
-    """Do some work in a process of its own, twice; give the seconds of the second, and the peak."""
+    """Run some work twice in a subprocess; return the seconds of the second run, and the peak memory."""
     command = [sys.executable, __file__, "--child", what, "--folder", files]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     measured: dict[str, float] = json.loads(done.stdout)
@@ -81,7 +81,7 @@ def in_child(what: str, files: str) -> dict[str, float]:
 
 
 def child(what: str, files: str) -> None:
-    WORK[what](first_of(files))  # imports, and first calls
+    WORK[what](first_of(files))  # imports and warm-up
     wall, cpu = time.perf_counter(), time.process_time()
     WORK[what](files)
     measured = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "peak": peak_gb()}
@@ -89,7 +89,7 @@ def child(what: str, files: str) -> None:
 
 
 def against_polars(files: str, ranks: int, floor: str, ours: str, goal: bool) -> None:
-    """Show a table beside the floor."""
+    """Compare with the scan by polars."""
     print(f"\n{ranks:,} ranks: {ours}\n{'':26} {'wall s':>8} {'CPU s':>8} {'M/s':>6} {'peak GB':>8}")
     measured = {what: in_child(what, files) for what in (floor, ours)}
     for what, m in measured.items():
@@ -102,12 +102,12 @@ def against_polars(files: str, ranks: int, floor: str, ours: str, goal: bool) ->
 
 
 def by_workers(files: str, ranks: int, kills: int) -> None:
-    """Show 1, 2 and 4 workers, and four that are killed at random; the bits are those of one process."""
+    """Time 1, 2 and 4 workers, and kill some; results must be bitwise those of one process."""
     import dask
     import distributed
 
     wanted = er.stream(files).evaluate().to_json()
-    print(f"\n{ranks:,} ranks by workers of a Dask cluster here ({os.cpu_count()} cores)")
+    print(f"\n{ranks:,} ranks on a local Dask cluster ({os.cpu_count()} cores)")
     with dask.config.set({"distributed.scheduler.allowed-failures": 1000}):
         for workers in (1, 2, 4):
             with (
@@ -120,7 +120,7 @@ def by_workers(files: str, ranks: int, kills: int) -> None:
                 ) as cluster,
                 distributed.Client(cluster) as client,
             ):
-                client.run(er.stream, first_of(files))  # imports, and first calls
+                client.run(er.stream, first_of(files))  # imports and warm-up
                 start = time.perf_counter()
                 same = er.cluster.tally(files, client).evaluate().to_json() == wanted
                 print(
@@ -149,15 +149,13 @@ def _killed(cluster: Any, client: Any, files: str, wanted: str, kills: int) -> N
         same &= er.cluster.tally(files, client).evaluate().to_json() == wanted
         runs += 1
     seconds = time.perf_counter() - start
-    print(
-        f"{killed} SIGKILLs in {runs} runs of {seconds:.1f} s  same bits, nothing lost {verdict(same)}"
-    )
+    print(f"{killed} SIGKILLs in {runs} runs of {seconds:.1f} s  same bits {verdict(same)}")
 
 
 def by_tasks_and_entities() -> None:
-    """Show what ranking costs as queries and entities grow, and that the rate does not fall."""
+    """Time ranking by numbers of queries and entities; the rate must not fall."""
     rng = np.random.default_rng(0)
-    print(f"\nranking a DistMult of {DIMENSION} dimensions; a score is {DIMENSION} products")
+    print(f"\nranking DistMult with {DIMENSION} dimensions")
     print(f"{'entities':>10} {'targets':>8} {'s':>8} {'G scores/s':>11}")
     for entities in (10_000, 100_000, 1_000_000):
         table = rng.standard_normal((entities, DIMENSION), dtype=np.float32)
@@ -176,7 +174,7 @@ def by_tasks_and_entities() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=100_000_000)
-    parser.add_argument("--split", type=int, help="ranks that are split by relation (a tenth)")
+    parser.add_argument("--split", type=int, help="ranks to group by relation (default: a tenth)")
     parser.add_argument("--folder")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -188,8 +186,8 @@ def main() -> None:
         folder = Path(given.folder or temporary)
         few = given.split or max(1, given.ranks // 10)
         files, keyed = make(folder, given.ranks, by=False), make(folder, few, by=True)
-        against_polars(files, given.ranks, "polars' scan", "default table", goal=True)
-        against_polars(keyed, few, "polars' scan, with keys", "split by relation", goal=False)
+        against_polars(files, given.ranks, "scan by polars", "default table", goal=True)
+        against_polars(keyed, few, "scan by polars, with keys", "group by relation", goal=False)
         by_workers(files.replace("*", "00*"), min(given.ranks, 10 * EACH), given.kills)
     by_tasks_and_entities()
 

@@ -1,4 +1,4 @@
-"""The shell as users run it: in a process of its own, reading stdout, stderr and the exit code."""
+"""The shell commands, run as subprocesses: stdout, stderr and exit codes."""
 
 import json
 import signal
@@ -26,49 +26,49 @@ def file(tmp_path):
     return path
 
 
-def test_metrics_prints_the_default_table(file):
+def test_evaluate_prints_the_default_table(file):
     text = run("evaluate", file)
     assert text == str(er.Ranks.load(file).evaluate()) + "\n"
     assert "mrr ↑" in text
     assert "data: toy" in text
 
 
-def test_metrics_chooses_splits_and_averages(file):
+def test_evaluate_groups_and_averages(file):
     ranks = er.Ranks.load(file)
     text = run(
         "evaluate", file, "-m", "mrr", "-m", "z(hits@3)", "--by", "relation,side", "--ties", "realistic"
     )
     want = ranks.by("relation", "side").evaluate("mrr", "z(hits@3)", ties="realistic")
     assert text == f"{want}\n"
-    content = json.loads(run("evaluate", file, "-m", "mr", "--average", "relation", "--json"))
+    content = json.loads(run("evaluate", file, "-m", "mr", "--average", "relation", "--format", "json"))
     assert content["rows"][0]["values"]["mr"] == ranks.evaluate("mr", average="relation")["mr"]
     assert content["protocol"]["average"] == "relation"
 
 
-def test_metrics_formats(file):
-    frame = pl.read_csv(run("evaluate", file, "--csv").encode())
+def test_evaluate_formats(file):
+    frame = pl.read_csv(run("evaluate", file, "--format", "csv").encode())
     assert frame["mrr"][0] == er.Ranks.load(file).evaluate("mrr")["mrr"]
-    assert "| mrr ↑ |" in run("evaluate", file, "--markdown")
-    assert r"\begin{tabular}" in run("evaluate", file, "--latex")
+    assert "| mrr ↑ |" in run("evaluate", file, "--format", "markdown")
+    assert r"\begin{tabular}" in run("evaluate", file, "--format", "latex")
 
 
-def test_metrics_of_several_files(file, tmp_path):
+def test_evaluate_several_files(file, tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("rank,candidates\n1,10\n2.5,10\n")
-    text = run("evaluate", file, other, "-m", "mr", "--csv")
+    text = run("evaluate", file, other, "-m", "mr", "--format", "csv")
     assert pl.read_csv(text.encode())["ranks"].to_list() == ["model", "other"]
-    both = run("evaluate", file, file, "--by", "side", "-m", "mr", "--csv")
+    both = run("evaluate", file, file, "--by", "side", "-m", "mr", "--format", "csv")
     assert pl.read_csv(both.encode()).height == 4
 
 
-def test_metrics_of_a_file_without_candidates(tmp_path):
+def test_evaluate_a_file_without_candidates(tmp_path):
     bare = tmp_path / "bare.csv"
     bare.write_text("rank\n1\n3\n")
     assert "mrr" in run("evaluate", bare, "--candidates", 20)
     assert "--candidates" in run("evaluate", bare, code=2)
 
 
-def test_metrics_list_names_everything():
+def test_evaluate_list_names_all_metrics():
     text = run("evaluate", "--list")
     for name in (
         "mrr",
@@ -81,33 +81,37 @@ def test_metrics_list_names_everything():
         "amri",
     ):
         assert name in text
-    rows = json.loads(run("evaluate", "--list", "--json"))
+    rows = json.loads(run("evaluate", "--list", "--format", "json"))
     assert {"metric", "formula", "better", "range", "optimum", "reference", "aliases"} == set(rows[0])
-    assert len(run("evaluate", "--list", "--csv").splitlines()) == len(rows) + 1
-    assert r"\toprule" in run("evaluate", "--list", "--latex")
+    assert len(run("evaluate", "--list", "--format", "csv").splitlines()) == len(rows) + 1
+    assert r"\toprule" in run("evaluate", "--list", "--format", "latex")
 
 
-def test_null(file, tmp_path):
-    content = json.loads(run("chance", "1/gmr", "--sizes", "14541x40932", "--json", "--value", "0.02"))
+def test_chance(file, tmp_path):
+    content = json.loads(
+        run("chance", "1/gmr", "--sizes", "14541x40932", "--format", "json", "--value", "0.02")
+    )
     law = er.chance("igmr", {14_541: 40_932})
     assert content["mean"] == law.mean()
     assert content["std"] == law.std()
     assert content["log p"] == law.logsf(0.02)
     assert content["method"] == "formula"
-    never = run("chance", "mrr", "--sizes", "10x10", "--value", "2", "--json")
+    never = run("chance", "mrr", "--sizes", "10x10", "--value", "2", "--format", "json")
     assert json.loads(never, parse_constant=pytest.fail)["log p"] is None  # strict JSON has no infinity
     assert "quadrature" in run("chance", "hmr", "--sizes", "100,200,300")
-    ranks = json.loads(run("chance", "mr", "--sizes", file, "--json"))
+    ranks = json.loads(run("chance", "mr", "--sizes", file, "--format", "json"))
     assert ranks["tasks"] == 4
     table = tmp_path / "sizes.csv"
     table.write_text("size,count,weight\n10,3,1\n20,1,0.5\n")
-    assert json.loads(run("chance", "mr", "--sizes", table, "--json"))["mean"] == pytest.approx(
-        (3 * 5.5 + 0.5 * 10.5) / 3.5
-    )
+    assert json.loads(run("chance", "mr", "--sizes", table, "--format", "json"))[
+        "mean"
+    ] == pytest.approx((3 * 5.5 + 0.5 * 10.5) / 3.5)
     lines = tmp_path / "sizes.txt"
     lines.write_text("10\n20\n")
-    assert json.loads(run("chance", "mr", "--sizes", lines, "--json"))["mean"] == 8.0
-    sampled = json.loads(run("chance", "std", "--sizes", "9x5", "--method", "sample", "--json"))
+    assert json.loads(run("chance", "mr", "--sizes", lines, "--format", "json"))["mean"] == 8.0
+    sampled = json.loads(
+        run("chance", "std", "--sizes", "9x5", "--method", "sample", "--format", "json")
+    )
     assert sampled["method"] == "sample"
     assert sampled["mean error"] > 0
 
@@ -115,29 +119,29 @@ def test_null(file, tmp_path):
 def test_adjust():
     text = run("adjust", "mrr=0.43", "hits@10=0.5", "--sizes", "14541x40932")
     assert text.strip() == str(er.adjust({"mrr": 0.43, "hits@10": 0.5}, sizes={14_541: 40_932}))
-    content = json.loads(run("adjust", "amrr=0.2", "--sizes", "100x10", "--json"))
+    content = json.loads(run("adjust", "amrr=0.2", "--sizes", "100x10", "--format", "json"))
     assert content["rows"][0]["values"]["index(mrr)"] == pytest.approx(0.2)
 
 
-def test_demo_runs_and_makes_the_point():
-    content = json.loads(run("demo", "--json"))
+def test_demo_shows_why_to_adjust():
+    content = json.loads(run("demo", "--format", "json"))
     rows = {(r["data"], r["model"]): r["values"] for r in content["rows"]}
     assert len(rows) == 16
     bundled = [er.rank(er.models.load(path), er.load(path.stem.split("-")[0]).task()) for path in MODELS]
-    for ranks in bundled:  # the demo's numbers are those of ranking afresh
+    for ranks in bundled:  # the values of the demo are those of ranking
         values = rows[ranks.protocol.data, ranks.protocol.model]
         assert values["mrr"] == ranks.evaluate("mrr")["mrr"]
     assert len(bundled) == 12
-    # Nations' TransE has twice WN18RR's hits@10, and still is less far above chance than that
+    # TransE has twice the hits@10 on Nations as on WN18RR, but not twice the index
     small, large = rows["nations", "TransE"], rows["wn18rr", "TransE"]
     assert small["hits@10"] > 1.9 * large["hits@10"]
     assert small["chance(hits@10)"] > 0.9
     assert small["index(hits@10)"] < 1.1 * large["index(hits@10)"]
     assert small["z(mrr)"] < large["z(mrr)"]
-    assert "index puts chance at 0" in run("demo")
+    assert "The index is 0 at chance level" in run("demo")
 
 
-def test_rank_prints_the_table_and_keeps_the_ranks(tmp_path):
+def test_rank_prints_the_table_and_saves_the_ranks(tmp_path):
     out = tmp_path / "ranks.parquet"
     command = [sys.executable, "-m", "evenrank.cli", "rank", NATIONS, "--data", "nations", "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -156,7 +160,19 @@ def test_rank_takes_the_protocol_from_its_options():
     content = json.loads(
         run(
             *("rank", NATIONS, "--data", "nations", "--split", "valid", "--filter", "train,valid"),
-            *("--sides", "tail", "--candidates", "sampled:4", "--seed", "3", "-m", "mr", "--json", "-q"),
+            *(
+                "--sides",
+                "tail",
+                "--candidates",
+                "sampled:4",
+                "--seed",
+                "3",
+                "-m",
+                "mr",
+                "--format",
+                "json",
+                "-q",
+            ),
             *("--memory", "8MiB", "--threads", "1", "--unseen", "drop"),
         )
     )
@@ -174,7 +190,7 @@ def test_rank_takes_the_protocol_from_its_options():
     assert "typed, as seen in train" in typed
 
 
-def test_rank_tells_what_is_unseen(tmp_path):
+def test_rank_notes_unseen_entities(tmp_path):
     (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
     (tmp_path / "test.txt").write_text("a\tr\td\n")
     model = er.models.DistMult([[1.0], [2.0], [3.0], [4.0]], [[1.0]])
@@ -190,9 +206,9 @@ def test_rank_tells_what_is_unseen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "goes_on"), [("-o", ""), ("--into", "; the same command goes on where it was")]
+    ("option", "resume"), [("-o", ""), ("--checkpoint", "; run the same command again to resume")]
 )
-def test_rank_stops_cleanly(tmp_path, option, goes_on):
+def test_rank_is_interrupted_cleanly(tmp_path, option, resume):
     """Ctrl-C: one line, exit code 130, nothing written."""
     entities = 200_000
     er.models.save(
@@ -218,14 +234,14 @@ def test_rank_stops_cleanly(tmp_path, option, goes_on):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == f"evenrank: stopped; nothing is half-written{goes_on}"
+    assert errors.splitlines()[-1] == f"evenrank: interrupted; no incomplete file was written{resume}"
     assert "Traceback" not in errors
     assert not (out if option == "-o" else out / "ranks.parquet").exists()
 
 
 def test_data_show_and_check(tmp_path):
     assert run("data", "show", "nations").startswith(repr(er.load("nations")))
-    content = json.loads(run("data", "show", "umls", "--json"))
+    content = json.loads(run("data", "show", "umls", "--format", "json"))
     assert content["splits"] == {"train": 5_216, "valid": 652, "test": 661}
     (tmp_path / "train.csv").write_text("a,r,b\na,r,b\n")
     (tmp_path / "test.csv").write_text("a,r,b\n")
@@ -233,12 +249,14 @@ def test_data_show_and_check(tmp_path):
     assert "note     train: 1 of 2 triples repeat an earlier one" in text
     assert "warning  test: 1 of 1 triples are also in train" in text
     assert {"severity": "ok", "finding": "train: 2 triples"} in json.loads(
-        run("data", "check", tmp_path, "--json")
+        run("data", "check", tmp_path, "--format", "json")
     )
 
 
 def test_help_and_version():
     assert "evaluate" in run("--help")
+    assert run() == run("-h") == run("--help")
+    assert run("data") == run("data", "-h")
     assert "--average" in run("evaluate", "--help")
     assert run("--version").strip() == f"evenrank {er.__version__}"
 
@@ -246,7 +264,7 @@ def test_help_and_version():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate"], "no file of ranks given"),
+        (["evaluate"], "no file of ranks; run evenrank evaluate FILE"),
         (["evaluate", "nothing.parquet"], "no such file; got nothing.parquet"),
         (["evaluate", "FILE", "-m", "mmr"], "unknown metric; got 'mmr'; did you mean"),
         (["evaluate", "FILE", "--ties", "middle"], "'middle' is not one of 'expected'"),
@@ -254,10 +272,11 @@ def test_help_and_version():
             ["evaluate", "FILE", "--by", "head"],
             "no such key column; got 'head'; allowed: relation, side",
         ),
-        (["evaluate", "FILE", "--json", "--csv"], "only one output format at a time"),
+        (["evaluate", "FILE", "--format", "xml"], "'xml' is not one of 'table', 'json'"),
         (["evaluate", "FILE", "-m", "z(1/hits@3)"], "infinite"),
-        (["chance", "mrr"], "Missing option '--sizes'"),
-        (["chance", "mrr", "--sizes", "abc"], "neither a file nor numbers; got 'abc'"),
+        (["chance", "mrr"], "needs either a data set or numbers of candidates; got neither; use --data"),
+        (["chance", "mrr", "--data", "nations", "--sizes", "5"], "numbers of candidates; got both"),
+        (["chance", "mrr", "--sizes", "abc"], "neither a file nor numbers of candidates; got 'abc'"),
         (["chance", "mrr", "--sizes", "0"], "candidate counts must be at least 1; got 0"),
         (["chance", "hits@0", "--sizes", "5"], "k >= 1"),
         (["chance", "1/hits@10", "--sizes", "50x3"], "infinite"),
@@ -276,7 +295,7 @@ def test_help_and_version():
             "impossible value of mrr; got mrr=430; allowed: 0.02 to 1",
         ),
         (["rank", "no.safetensors", "--data", "nations"], "no such file; got no.safetensors"),
-        (["rank", "FILE", "--data", "nations"], "no reader knows this checkpoint"),
+        (["rank", "FILE", "--data", "nations"], "the format of this checkpoint is not recognised"),
         (["rank", "MODEL"], "Missing option '--data'"),
         (["rank", "MODEL", "--data", "nowhere"], "no such folder or graph; got 'nowhere'"),
         (["rank", "MODEL", "--data", "umls"], "do not number entities and relations alike"),
@@ -312,9 +331,9 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message, file):
 
 def test_bad_size_files(tmp_path):
     for name, content, message in [
-        ("a.txt", "10\nx\n", "one candidate count per line is needed; got 'x'"),
-        ("b.txt", "", "one candidate count per line is needed; got nothing"),
-        ("c.csv", "a,b\n1,2\n", "has no candidate counts; got columns a, b"),
+        ("a.txt", "10\nx\n", "every line must be a number of candidates; got 'x'"),
+        ("b.txt", "", "every line must be a number of candidates; got nothing"),
+        ("c.csv", "a,b\n1,2\n", "has no column of candidates; got columns a, b"),
         ("d.parquet", "PAR1", "cannot read"),
     ]:
         (tmp_path / name).write_text(content)
@@ -343,56 +362,56 @@ def test_compare(files, nations):
         test="t",
         correction="bh",
         level=0.9,
-        by="query",
+        unit="query",
     )
-    got = run("compare", *files, *options, "--level", 0.9, "--unit", "query", "--json")
+    got = run("compare", *files, *options, "--level", 0.9, "--unit", "query", "--format", "json")
     assert json.loads(got) == json.loads(want.to_json())
     for form in ("csv", "markdown", "latex"):
-        assert run("compare", *files[:2], f"--{form}").startswith(
+        assert run("compare", *files[:2], "--format", form).startswith(
             {"csv": "metric,first", "markdown": "| model |", "latex": "\\begin{tabular}"}[form]
         )
 
 
-def test_metrics_with_intervals(files, nations):
+def test_evaluate_with_intervals(files, nations):
     assert run("evaluate", files[0], "--interval", "delta") == f"{er.intervals(nations['transe'])}\n"
     got = run(
         *("evaluate", *files, "-m", "mrr", "--interval", "bootstrap", "--samples", 500, "--seed", 3),
-        *("--by", "side", "--unit", "target", "--level", 0.8, "--csv"),
+        *("--by", "side", "--unit", "target", "--level", 0.8, "--format", "csv"),
     )
     groups = {name: ranks.by("side") for name, ranks in nations.items()}
-    want = er.intervals(groups, "mrr", method="bootstrap", samples=500, seed=3, by="target", level=0.8)
+    want = er.intervals(groups, "mrr", method="bootstrap", samples=500, seed=3, unit="target", level=0.8)
     assert got == f"{want.to_csv()}\n"
 
 
-def test_metrics_with_averages_side_by_side(files, nations):
+def test_evaluate_with_averages(files, nations):
     want = er.intervals(nations["transe"], averages=True)
     assert run("evaluate", files[0], "--averages", "--interval", "delta") == f"{want}\n"
     groups = {name: ranks.by("side") for name, ranks in nations.items()}
     options = ("-m", "index(mrr)", "--by", "side", "--interval", "bootstrap", "--samples", 200)
     want = er.intervals(groups, "index(mrr)", method="bootstrap", samples=200, averages=True)
-    got = run("evaluate", *files, "--averages", *options, "--json")
+    got = run("evaluate", *files, "--averages", *options, "--format", "json")
     assert json.loads(got) == json.loads(want.to_json())
 
 
-def test_comparing_refuses(files, tmp_path):
-    assert "one model twice" in run("compare", files[0], files[0], code=2)
+def test_compare_errors(files, tmp_path):
+    assert "the same model twice" in run("compare", files[0], files[0], code=2)
     assert "comparing needs two models or more" in run("compare", files[0], code=2)
     er.Ranks.load(files[0])[5:].save(tmp_path / "rotate.parquet")
     message = run("compare", files[0], tmp_path / "rotate.parquet", code=2)
     assert "not tested on the same targets; got 5 only in transe and 0 only in rotate" in message
     assert "unknown baseline" in run("compare", *files, "--baseline", "x", code=2)
     message = run("evaluate", files[0], "--level", "0.95", "--seed", 1, code=2)
-    assert "are of intervals; got --level, --seed; ask for these with --interval" in message
+    assert "need --interval; got --level, --seed; add --interval delta" in message
     assert "a seed is not negative; got -1" in run("compare", *files, "--seed", "-1", code=2)
     names = run("compare", files[1], tmp_path / "rotate.parquet", code=2)
-    assert str(files[1]) in names  # two files of one name are told apart by their paths
+    assert str(files[1]) in names  # files of the same name are named by their paths
 
 
-# RunSummary, and data sets -----------------------------------------------------------------------------
+# Runs, and several data sets ---------------------------------------------------------------------------
 
 
 def kept(folder, ranks):
-    """Write ranks into a folder, each under its name."""
+    """Save ranks in a folder by name."""
     folder.mkdir(exist_ok=True)
     for name, one in ranks.items():
         one.save(folder / f"{name}.parquet")
@@ -400,13 +419,13 @@ def kept(folder, ranks):
 
 
 def of(data, model, seed, shift=0.0):
-    """Ranks of a model on a data set, whose names are all that their protocol says."""
+    """Ranks whose protocol has the names of model and data set only."""
     one = drawn(seed=seed, shift=shift)
     protocol = {name: text for name, text in (("data", data), ("model", model)) if text}
     return er.Ranks(one.better, 0, candidates=100, keys=one.keys, protocol=protocol)
 
 
-def test_metrics_of_runs(tmp_path):
+def test_evaluate_runs(tmp_path):
     runs = {f"{model}-{seed}": of("d1", model, seed) for seed in range(3) for model in ("A", "B")}
     files = kept(tmp_path, runs)
     models = {model: [runs[f"{model}-{seed}"] for seed in range(3)] for model in ("A", "B")}
@@ -414,19 +433,20 @@ def test_metrics_of_runs(tmp_path):
     options = ("-m", "mr", "-m", "index(mrr)", "--average", "relation", "--ties", "realistic")
     want = er.summarize_runs(models, "mr", "index(mrr)", average="relation", ties="realistic")
     for form in ("json", "csv", "markdown", "latex"):
-        assert run("evaluate", *files, "--runs", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+        text = getattr(want, f"to_{form}")()
+        assert run("evaluate", *files, "--runs", *options, "--format", form) == f"{text}\n"
     nameless = kept(tmp_path / "nameless", {str(seed): of("d1", "", seed) for seed in range(3)})
     loaded = [er.Ranks.load(file) for file in nameless]
     assert run("evaluate", *nameless, "--runs") == f"{er.summarize_runs(loaded)}\n"  # of one model, then
     message = run("evaluate", *files, nameless[1], "--runs", code=2)
-    assert f"not every file says which model it is a run of; got none in {nameless[1]}; name" in message
+    assert f"some files of runs name no model; got {nameless[1]}; name" in message
 
 
-def test_metrics_of_runs_refuses(tmp_path):
+def test_evaluate_runs_errors(tmp_path):
     files = kept(tmp_path, {"a": of("d1", "A", 0), "b": of("d1", "A", 1)})
-    assert "one run twice; got " in run("evaluate", files[0], files[0], "--runs", code=2)
-    assert "--runs needs all ranks at once" in run("evaluate", tmp_path, "--runs", code=2)
-    what = "--runs gives the mean, sd and number of whole files; got "
+    assert "the same run twice; got " in run("evaluate", files[0], files[0], "--runs", code=2)
+    assert "--runs needs all ranks in memory" in run("evaluate", tmp_path, "--runs", code=2)
+    what = "--runs summarizes whole files; got "
     for given in ("--by side", "--averages", "--interval delta", "--level 0.9", "--dask local"):
         option, *_ = given.split()
         assert run("evaluate", *files, "--runs", *given.split(), code=2) == f"{what}{option}"
@@ -448,10 +468,11 @@ def test_compare_across_data_sets(tmp_path):
     options = ("-m", "hits@10", "--level", 0.9, "--average", "query", "--ties", "optimistic")
     want = er.across_datasets(data, "hits@10", level=0.9, average="query", ties="optimistic")
     for form in ("json", "csv", "markdown", "latex"):
-        assert run("compare", *files, "--across", *options, f"--{form}") == f"{getattr(want, form)()}\n"
+        text = getattr(want, f"to_{form}")()
+        assert run("compare", *files, "--across", *options, "--format", form) == f"{text}\n"
 
 
-def test_data_sets_and_models_are_named_by_folders_and_files_where_protocols_do_not(tmp_path):
+def test_unnamed_data_sets_and_models_are_named_by_folders_and_files(tmp_path):
     said = {name: {m: of("", "", seed) for m in "ab"} for seed, name in enumerate(("d1", "d2"))}
     files = [file for name, models in said.items() for file in kept(tmp_path / name, models)]
     assert run("compare", *files, "--across") == f"{er.across_datasets(said)}\n"
@@ -463,18 +484,19 @@ def test_data_sets_and_models_are_named_by_folders_and_files_where_protocols_do_
     assert run("compare", *files, "--across") == f"{er.across_datasets(variants)}\n"
     again = kept(tmp_path / "again", {"same-1": variants["d1"]["same-1"]})
     message = run("compare", *files, *again, "--across", code=2)
-    assert message.startswith("one model twice on a data set; got same-1 on d1; give one file of each")
+    assert message.startswith("the same model twice on one data set; got same-1 on d1; name one file")
 
 
-def test_compare_across_data_sets_refuses(tmp_path):
+def test_compare_across_data_sets_errors(tmp_path):
     files = kept(tmp_path, {f"{d}-{m}": of(d, m, 0) for d in ("d1", "d2") for m in ("A", "B")})
     message = run("compare", *files[:3], "--across", code=2)
     assert "every model must be there on every data set; got no ranks of B on d2" in message
     message = run("compare", *files, "--across", "-m", "mrr", "-m", "hits@10", code=2)
-    assert message == "--across orders models by one metric; got mrr, hits@10; ask once for each"
+    assert message == "--across orders models by one metric; got mrr, hits@10; run it once per metric"
     message = run("compare", *files, "--across", "--mixed", "--baseline", "A", code=2)
     assert message == (
-        "--across tests the order of models on each data set, not their targets; got --baseline, --mixed"
+        "--across compares the order of models on each data set, not their targets; "
+        "got --baseline, --mixed"
     )
 
 

@@ -425,9 +425,9 @@ def run(*arguments, code=0):
 
 def test_list_and_its_table_in_the_docs():
     """The docs show what the command prints, and both show what the library says."""
-    printed = run("atlas", "list", "--markdown")
+    printed = run("atlas", "list", "--format", "markdown")
     assert printed in DOCS.read_text()
-    rows = json.loads(run("atlas", "list", "--json"))
+    rows = json.loads(run("atlas", "list", "--format", "json"))
     assert [row["data"] for row in rows if row["unseen"] != "drop"] == sorted(
         NAMES, key=lambda name: (atlas.facts(name).entities, NAMES.index(name))
     )
@@ -445,7 +445,7 @@ def test_list_and_its_table_in_the_docs():
 
 def test_list_writes_csv_and_the_user_s_own(tmp_path):
     atlas.add([atlas.build(er.Graph.of([[0, 0, 1]]), "tiny")])  # without a test split
-    row = pl.read_csv(run("atlas", "list", "--csv").encode()).row(0, named=True)
+    row = pl.read_csv(run("atlas", "list", "--format", "csv").encode()).row(0, named=True)
     assert {name: value for name, value in row.items() if value is not None} == {
         "data": "tiny",
         "unseen": "either",
@@ -475,7 +475,9 @@ def test_show(tmp_path):
         "nations: 14 entities, 55 relations",
         "filter: all; unseen: keep; candidates include the ranked answer",
     ]
-    raw = json.loads(run("atlas", "show", "wn18rr", "--filter", "none", "--unseen", "drop", "--json"))
+    raw = json.loads(
+        run("atlas", "show", "wn18rr", "--filter", "none", "--unseen", "drop", "--format", "json")
+    )
     assert raw["entities"] == 40_559
     assert (raw["filter"], raw["unseen"]) == ("none", "drop")
     assert {row["chance(mr)"] for row in raw["rows"]} == {20_280.0}
@@ -493,7 +495,7 @@ def test_build_adds_a_folder(tmp_path, own):
     (folder / "test.txt").write_text("b\tr\td\n")
     assert run("atlas", "build", folder, "--name", "mygraph") == f"mygraph: now in {own}\n"
     assert run("atlas", "build", folder) == f"some-graph: now in {own}\n"
-    said = json.loads(run("atlas", "build", folder, "--json"))
+    said = json.loads(run("atlas", "build", folder, "--format", "json"))
     assert said == {"data": ["some-graph"], "file": str(own)}
     assert counted(er.atlas("mygraph")) == {4: 2}
     assert "some-graph: 3 entities" in run("atlas", "show", "some-graph", "--unseen", "drop")

@@ -728,14 +728,14 @@ def test_data_list(monkeypatch, tmp_path):
     assert rows[0] == ["data", "where", "entities", "relations", "train", "valid", "test"]
     assert ["fb15k237", "download", "14,541", "237", "272,115", "17,535", "20,466"] in rows
     assert ["wikikg90m-v2", "numbers only", "91,230,610", "1,387", "601,062,811", "–", "–"] in rows
-    listed = {row["data"]: row for row in json.loads(run("data", "list", "--json"))}
+    listed = {row["data"]: row for row in json.loads(run("data", "list", "--format", "json"))}
     assert list(listed) == list(ENTRIES)
     assert {listed[name]["where"] for name in ("nations", "kinships", "umls")} == {"bundled"}
     assert listed["wn18rr"]["where"] == "EVENRANK_DATA"
     assert listed["codexsmall"]["licence"] == "MIT"
     assert listed["fb15k237"]["source"] == ENTRIES["fb15k237"].source
-    assert run("data", "list", "--markdown").startswith("| data ")
-    assert run("data", "list", "--csv").startswith("data,where,entities,")
+    assert run("data", "list", "--format", "markdown").startswith("| data ")
+    assert run("data", "list", "--format", "csv").startswith("data,where,entities,")
 
 
 def test_data_show_by_name():
@@ -744,14 +744,14 @@ def test_data_show_by_name():
     shown = run("data", "show", "FB15k-237")  # not here: what is published, and no download
     assert shown.startswith("fb15k237\n  entities   14,541\n  relations  237\n  train      272,115\n")
     assert "where      download" in shown
-    content = json.loads(run("data", "show", "ogbl-biokg", "--json"))
+    content = json.loads(run("data", "show", "ogbl-biokg", "--format", "json"))
     assert content["splits"] == {"train": 4_762_678, "valid": 162_886, "test": 162_870}
     assert content["where"] == "numbers only"
 
 
 def test_data_fetch(monkeypatch, cache, tmp_path):
     assert run("data", "fetch", "nations", "UMLS") == "nations: bundled\numls: bundled\n"
-    assert json.loads(run("data", "fetch", "nations", "--json")) == {"nations": "bundled"}
+    assert json.loads(run("data", "fetch", "nations", "--format", "json")) == {"nations": "bundled"}
     assert "no such data set; got 'wn18r'" in run("data", "fetch", "nations", "wn18r", code=2)
     for name in ("HTTPS_PROXY", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there

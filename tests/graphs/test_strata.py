@@ -260,7 +260,19 @@ def file(ranks, tmp_path_factory):
 def test_shell_splits_by_strata(file, ranks, graph):
     text = run("evaluate", file, "--by", "cardinality,side", "--data", "nations")
     assert text == f"{er.strata(ranks, graph, 'cardinality').by('cardinality', 'side').evaluate()}\n"
-    both = run("evaluate", file, file, "--by", "frequency", "--data", "nations", "-m", "count", "--csv")
+    both = run(
+        "evaluate",
+        file,
+        file,
+        "--by",
+        "frequency",
+        "--data",
+        "nations",
+        "-m",
+        "count",
+        "--format",
+        "csv",
+    )
     assert len(both.splitlines()) == 1 + 2 * 3
 
 
@@ -274,7 +286,9 @@ def test_targets_of_weight_zero_are_not_counted():
 
 def test_shell_shows_averages_side_by_side(file, ranks):
     assert run("evaluate", file, "--averages") == f"{er.averages(ranks)}\n"
-    lines = run("evaluate", file, file, "--averages", "--by", "side", "-m", "mrr", "--csv").splitlines()
+    lines = run(
+        "evaluate", file, file, "--averages", "--by", "side", "-m", "mrr", "--format", "csv"
+    ).splitlines()
     assert lines[0] == "ranks,side,average,mrr"
     assert len(lines) == 1 + 2 * 2 * 3
     assert (

@@ -662,35 +662,35 @@ def test_adjust_by_data_set():
     text = run("adjust", "mrr=0.476", "hits@10=57.1", "--data", "WN18RR", "--unseen", "drop")
     want = er.adjust({"mrr": 0.476, "hits@10": 57.1}, data="wn18rr", unseen="drop")
     assert text == f"{want}\n"
-    options = ("--split", "valid", "--side", "head", "--filter", "none")
-    content = json.loads(run("adjust", "mrr=0.476", "--data", "wn18rr", *options, "--json"))
+    options = ("--split", "valid", "--sides", "head", "--filter", "none")
+    content = json.loads(run("adjust", "mrr=0.476", "--data", "wn18rr", *options, "--format", "json"))
     want = er.adjust({"mrr": 0.476}, data="wn18rr", split="valid", side="head", filter=None)
     assert content["rows"][0]["values"]["z(mrr)"] == want["z(mrr)"]
     assert content["protocol"] == want.protocol
-    said = run("adjust", "hits@1=0.8", "--sizes", "500x9", "--percent", "--csv")
+    said = run("adjust", "hits@1=0.8", "--sizes", "500x9", "--percent", "--format", "csv")
     assert "0.008," in said
-    assert run("adjust", "hits@1=0.8%", "--sizes", "500x9", "--csv") == said
+    assert run("adjust", "hits@1=0.8%", "--sizes", "500x9", "--format", "csv") == said
 
 
 def test_adjust_a_file(table):
     path = table(LONG)
     assert run("adjust", path) == f"{er.published(path)}\n"
-    assert run("adjust", path, "-m", "mrr", "--csv") == f"{er.published(path, 'mrr').to_csv()}\n"
+    assert run("adjust", path, "-m", "mrr", "--format", "csv") == f"{er.published(path, 'mrr').to_csv()}\n"
     assert (
-        run("adjust", path, "--json", "--unseen", "drop")
+        run("adjust", path, "--format", "json", "--unseen", "drop")
         == er.published(path, unseen="drop").to_json() + "\n"
     )
-    assert run("adjust", path, "--markdown").startswith("| data | metric | model |")
-    assert run("adjust", path, "--latex").count(r"\end{tabular}") == 2
+    assert run("adjust", path, "--format", "markdown").startswith("| data | metric | model |")
+    assert run("adjust", path, "--format", "latex").count(r"\end{tabular}") == 2
     assert "give a file of results alone" in run("adjust", path, "--data", "wn18rr", code=2)
     assert run("adjust", "hoyt2022", "-m", "mrr") == f"{er.published('hoyt2022', 'mrr')}\n"
 
 
 def test_baseline_in_the_shell():
     assert run("baseline", "nations") == f"{er.baseline('nations')}\n"
-    text = run("baseline", "wn18rr", "-m", "mrr", "--filter", "none", "--split", "valid", "--csv")
+    text = run("baseline", "wn18rr", "-m", "mrr", "--filter", "none", "--split", "valid", "--format", "csv")
     assert text == er.baseline("wn18rr", "mrr", filter=None, split="valid").to_csv() + "\n"
-    assert json.loads(run("baseline", "nations", "--json"))["protocol"]["data"] == "nations"
+    assert json.loads(run("baseline", "nations", "--format", "json"))["protocol"]["data"] == "nations"
 
 
 @pytest.mark.parametrize(
@@ -711,7 +711,7 @@ def test_baseline_in_the_shell():
         (["adjust", "hits@10=57", "--data", "wn18rr", "--fraction"], "impossible value of hits@10"),
         (["adjust", "hoyt2022", "-m", "ndcg"], "no such results; got ndcg; allowed: mrr, hits@1"),
         (["baseline", "natoins"], "did you mean nations"),
-        (["baseline", "nations", "--side", "up"], "'up' is not one of"),
+        (["baseline", "nations", "--sides", "up"], "'up' is not one of"),
         (["baseline"], "Missing argument"),
     ],
 )

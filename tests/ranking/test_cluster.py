@@ -126,14 +126,14 @@ def test_a_file_that_workers_do_not_see_is_named(folder, client):
 
 def test_a_running_scheduler_is_used(folder, local):
     shown = CliRunner().invoke(
-        app, ["evaluate", str(folder), "--dask", local.scheduler_address, "--json"]
+        app, ["evaluate", str(folder), "--dask", local.scheduler_address, "--format", "json"]
     )
     assert json.loads(shown.stdout) == json.loads(er.stream(folder).evaluate().to_json())
 
 
 def test_local_workers_start_and_end(folder):
     shown = CliRunner().invoke(
-        app, ["evaluate", str(folder), "--dask", "local", "--json", "--by", "relation"]
+        app, ["evaluate", str(folder), "--dask", "local", "--format", "json", "--by", "relation"]
     )
     assert json.loads(shown.stdout) == json.loads(er.stream(folder, by="relation").evaluate().to_json())
 

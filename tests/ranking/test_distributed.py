@@ -527,7 +527,7 @@ def torchrun(count, *arguments, program=("-m", "evenrank.cli"), command="rank"):
 @needs_torch
 def test_the_first_process_speaks_and_writes(tmp_path):
     out = tmp_path / "ranks.parquet"
-    done = torchrun(2, MODEL, "--mesh", "candidates", "-o", out, "--json")
+    done = torchrun(2, MODEL, "--mesh", "candidates", "-o", out, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"mrr"') == 1
     assert done.stderr.count("comparisons took float64") == 1
@@ -581,7 +581,7 @@ def test_each_process_needs_a_gpu(monkeypatch):
 @needs_torch
 def test_what_is_not_shared_out_is_done_by_the_first_process(tmp_path):
     er.rank(er.models.load(MODEL), er.load("nations").task()).save(tmp_path / "ranks.parquet")
-    done = torchrun(2, tmp_path / "ranks.parquet", "--json", command="evaluate")
+    done = torchrun(2, tmp_path / "ranks.parquet", "--format", "json", command="evaluate")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"mrr"') == 1
 
@@ -622,7 +622,7 @@ def test_without_a_store_every_process_tells(monkeypatch):
 
 @needs_torch
 def test_the_command_ranks_into_a_folder(tmp_path):
-    done = torchrun(2, MODEL, "--checkpoint", tmp_path / "run", "--json")
+    done = torchrun(2, MODEL, "--checkpoint", tmp_path / "run", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"mrr"') == 1
     assert f"ranks in {tmp_path / 'run'}" in done.stderr

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import evenrank as er
 from evenrank.cli import app
 from evenrank.errors import InputError
+from evenrank.ranks import Protocol
 from evenrank.ranks.streams import Part, Question, Tallies, _count, count, cut, find, merged, of_one_file
 
 ROWS = 500
@@ -48,8 +49,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     for seed, name in enumerate(["a.parquet", "b.csv", "c.parquet"]):
         made = example(seed)
-        made.keys |= {name: column.astype(str) for name, column in made.keys.items()}  # as text has them
-        made.save(folder / name)
+        as_text = {name: column.astype(str) for name, column in made.keys.items()}  # as in text files
+        made.with_keys(as_text).save(folder / name)
     (folder / "notes.md").write_text("not ranks")
     return folder
 
@@ -175,11 +176,9 @@ def test_weights_count_and_zeros_do_not(tmp_path):
     ranks = example(weights=weight)
     ranks.save(tmp_path / "r.parquet")
     assert in_parts(tmp_path / "r.parquet", 64).tally == ranks.tally()
-    nothing = ranks[ranks.keys["relation"] == "s"]
-    nothing.weight[:] = 0
-    others = ranks[ranks.keys["relation"] != "s"]
-    (others + nothing).save(tmp_path / "r.parquet")
-    wanted = (others + nothing).by("relation").evaluate()
+    ranks = ranks.with_weights(np.where(ranks.keys["relation"] == "s", 0, weight))
+    ranks.save(tmp_path / "r.parquet")
+    wanted = ranks.by("relation").evaluate()
     assert same(er.stream(tmp_path / "r.parquet", by="relation").evaluate(), wanted)
     assert "1 group of weight zero left out: s" in str(wanted)
 
@@ -283,18 +282,17 @@ def test_rows_may_weigh_nothing_for_a_while(tmp_path, monkeypatch):
 
 def test_protocols_are_what_all_files_share(tmp_path):
     for name, data in (("a", "x"), ("b", "y")):
-        ranks = example(rows=9)
-        ranks.protocol = {"data": data, "split": "test", "protocol": "libkge"}
+        entries = {"data": data, "split": "test", "preset": "libkge"}
+        ranks = example(rows=9).with_protocol(Protocol.from_dict(entries))
         ranks.save(tmp_path / f"{name}.parquet")
     made = er.stream(tmp_path).evaluate("mrr")
-    assert made.protocol == {
+    assert made.protocol.to_dict() == {
         "split": "test",
-        "protocol": "libkge",
+        "preset": "libkge",
         "average": "micro",
         "ties": "rounded",
     }
-    other = example(rows=9)
-    other.protocol = {"protocol": "openke"}
+    other = example(rows=9).with_protocol(Protocol(preset="openke"))
     other.save(tmp_path / "c.parquet")
     with pytest.raises(InputError, match=r"rank ties differently; got optimistic, rounded"):
         er.stream(tmp_path).evaluate("mrr")
@@ -306,22 +304,21 @@ def test_files_that_differ_are_told(tmp_path):
     for seed, (data, model) in enumerate([("x", "A"), ("y", "B"), ("y", "")]):
         weight = np.ones(9) if seed else None
         ranks = example(seed, rows=9, weights=weight)
-        ranks.protocol = {"split": "test", "data": data} | ({"model": model} if model else {})
+        ranks = ranks.with_protocol(Protocol(split="test", data=data, model=model or None))
         ranks.save(tmp_path / f"{seed}.parquet")
     note = (
         "the files, counted as one, differ in data (x, y), model ((none), A, B), weights ((none), given)"
     )
     made = er.stream(tmp_path).evaluate("mrr")
     assert made.notes == (note,)
-    assert made.protocol == {"split": "test", "average": "micro", "ties": "expected"}
+    assert made.protocol.to_dict() == {"split": "test", "average": "micro", "ties": "expected"}
     assert er.stream(tmp_path / "0.parquet").notes == []
     alike = er.stream([tmp_path / "1.parquet", tmp_path / "2.parquet"])
     assert alike.notes == ["the files, counted as one, differ in model ((none), B)"]
     rows = table(tmp_path, tmp_path / "0.parquet")
     assert rows["notes"] == [f"{tmp_path}: {note}"]
     for seed in range(3, 9):
-        ranks = example(rows=9)
-        ranks.protocol = {"seed": str(seed)}
+        ranks = example(rows=9).with_protocol(Protocol(extra={"seed": str(seed)}))
         ranks.save(tmp_path / f"{seed}.parquet")
     assert "seed ((none), 3, 4, 5, 6, ...)" in str(er.stream(tmp_path).evaluate("mrr"))
 
@@ -653,7 +650,7 @@ def run(*arguments):
 
 
 def table(*arguments):
-    done = run(*arguments, "--json")
+    done = run(*arguments, "--format", "json")
     assert done.exit_code == 0, done.exception
     return json.loads(done.stdout)
 

@@ -6,7 +6,6 @@ import random
 import re
 import struct
 import zlib
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -20,10 +19,9 @@ from evenrank.errors import InputError
 from evenrank.graphs import atlas
 from evenrank.metrics.grammar import parse
 from evenrank.published import Given
-from evenrank.report import explore
+from evenrank.report import explore, explorer
 from evenrank.report.explorer import METRICS, SIZES, TASKS
 
-MODULE = import_module("evenrank.report.explorer")  # its name in the package is the function's
 FORMS = ("value", "index", "z", "ratio")
 
 
@@ -58,13 +56,13 @@ def page(browser, page_file):
 def rows_of(content):
     """Every data set asked in every way, with what the page has for it."""
     for data in content["data"]:
-        for key, at in data["laws"].items():
+        for key, at in data["levels"].items():
             side, known, unseen, split = key.split(" ", 3)
             asked = {"split": split, "side": side, "unseen": unseen}
             yield (
                 data["name"],
                 asked | {"filter": None if known == "none" else known},
-                content["laws"][at],
+                content["levels"][at],
             )
 
 
@@ -85,20 +83,20 @@ def test_page_has_every_data_set_asked_in_every_way(content):
     assert [data["name"] for data in content["data"]] == atlas.names()
     for data in content["data"]:
         splits = atlas.facts(data["name"]).triples
-        assert len(data["laws"]) == len(splits) * 3 * 2 * 2
+        assert len(data["levels"]) == len(splits) * 3 * 2 * 2
         assert data["title"]
-    assert len(content["laws"]) < sum(len(data["laws"]) for data in content["data"]) / 2  # shared
+    assert len(content["levels"]) < sum(len(data["levels"]) for data in content["data"]) / 2  # shared
     assert [metric["name"] for metric in content["metrics"]] == list(METRICS)
 
 
 def test_textbook_formulas_agree_on_every_row(content):
     at = {metric["name"]: i for i, metric in enumerate(content["metrics"])}
-    for name, asked, law in rows_of(content):
+    for name, asked, null in rows_of(content):
         sizes = er.atlas(name, **asked)
         size, count = sizes["candidates"].astype(float), sizes.counts
         n = count.sum()
-        assert (law["tasks"], law["low"], law["high"]) == (n, size.min(), size.max())
-        assert law["mean"] == pytest.approx((size * count).sum() / n, rel=1e-14)
+        assert (null["tasks"], null["low"], null["high"]) == (n, size.min(), size.max())
+        assert null["mean"] == pytest.approx((size * count).sum() / n, rel=1e-14)
         expected = {"mr": ((size + 1) / 2, (size**2 - 1) / 12, size)}
         for k in (1, 3, 10, 100):
             p = np.minimum(1, k / size)
@@ -106,14 +104,14 @@ def test_textbook_formulas_agree_on_every_row(content):
         for metric, (mean, variance, worst) in expected.items():
             numbers = ((mean * count).sum() / n, np.sqrt((variance * count).sum()) / n)
             last = (worst * count).sum() / n
-            assert law["chance"][at[metric]] == pytest.approx((*numbers, last), rel=1e-12, abs=1e-300)
+            assert null["chance"][at[metric]] == pytest.approx((*numbers, last), rel=1e-12, abs=1e-300)
 
 
-def test_laws_are_the_librarys_to_the_last_bit(content):
+def test_null_distributions_are_bitwise_those_of_the_library(content):
     draw = random.Random(5)
     rows = list(rows_of(content))
-    for name, asked, law in draw.sample(rows, 40):
-        for metric, chance in draw.sample(list(zip(METRICS, law["chance"], strict=True)), 4):
+    for name, asked, null in draw.sample(rows, 40):
+        for metric, chance in draw.sample(list(zip(METRICS, null["chance"], strict=True)), 4):
             null = er.chance(metric, er.atlas(name, **asked))
             assert chance[:2] == [float(null.mean()), float(null.std())]
 
@@ -179,23 +177,23 @@ def test_sweep_goes_through_the_papers(content):
     assert met > 30
 
 
-def test_a_metric_without_a_law_says_why(tmp_path, monkeypatch, browser):
-    monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
-    monkeypatch.setattr(MODULE, "TASKS", (1,))
+def test_reason_for_a_missing_null_distribution(tmp_path, monkeypatch, browser):
+    monkeypatch.setattr(explorer, "names", lambda: ["nations"])
+    monkeypatch.setattr(explorer, "TASKS", (1,))
 
-    def refuse(law):
-        if str(law.metric) == "mr":
-            raise er.errors.NullDistributionError("no exact law", do="ask another")
+    def refuse(null):
+        if str(null.metric) == "mr":
+            raise er.errors.NullDistributionError("no exact null distribution", do="ask another")
         return 0.5, 0.25
 
-    monkeypatch.setattr(MODULE, "moments", refuse)
+    monkeypatch.setattr(explorer, "moments", refuse)
     path = explore(tmp_path / "one.html", "mrr", "mr")
     found = content_of(path)
-    assert {law["chance"][1] for law in found["laws"]} == {"no exact law; ask another"}
+    assert {null["chance"][1] for null in found["levels"]} == {"no exact null distribution; ask another"}
     assert found["sweep"]["chance"][0][1] == [None] * len(SIZES)
     page = browser.page()
     page.open(path, "#data=nations&metric=mr&x=3")
-    assert page.text("#note") == "no exact law; ask another"
+    assert page.text("#note") == "no exact null distribution; ask another"
     assert set(shown(page).values()) == {"–"}
     assert page.text("#published-says").startswith("Hoyt et al. 2022 have no mr on Nations")
     assert page.complaints == []
@@ -211,8 +209,8 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
     path = explore(tmp_path / "mine.html", "mrr")
     found = {data["name"]: data for data in content_of(path)["data"]}[name]
     sizes = er.atlas(name)
-    law = content_of(path)["laws"][found["laws"]["both all keep test"]]
-    assert law["chance"][0][:2] == [
+    null = content_of(path)["levels"][found["levels"]["both all keep test"]]
+    assert null["chance"][0][:2] == [
         float(er.chance("mrr", sizes).mean()),
         float(er.chance("mrr", sizes).std()),
     ]
@@ -238,14 +236,14 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, name, metrics, message):
-    monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
+    monkeypatch.setattr(explorer, "names", lambda: ["nations"])
     with pytest.raises(er.errors.EvenrankError, match=re.escape(message)):
         explore(tmp_path / name, *metrics)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_shell_writes_the_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(MODULE, "names", lambda: ["nations"])
+    monkeypatch.setattr(explorer, "names", lambda: ["nations"])
     out = tmp_path / "page.html"
     monkeypatch.setattr("sys.argv", ["evenrank", "explore", "-o", str(out), "-m", "mrr"])
     with pytest.raises(SystemExit) as ended:
@@ -253,7 +251,9 @@ def test_shell_writes_the_page(tmp_path, monkeypatch, capsys):
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"{out}: ")
     assert [metric["name"] for metric in content_of(out)["metrics"]] == ["mrr"]
-    monkeypatch.setattr("sys.argv", ["evenrank", "explore", "-o", str(out), "-m", "mrr", "--json"])
+    monkeypatch.setattr(
+        "sys.argv", ["evenrank", "explore", "-o", str(out), "-m", "mrr", "--format", "json"]
+    )
     with pytest.raises(SystemExit):
         main()
     assert json.loads(capsys.readouterr().out) == {"file": str(out), "bytes": out.stat().st_size}
@@ -371,7 +371,7 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
     assert shown(page) == want
     percent = have in ("value", "index") and float(text) > 1 and metric not in ("mr", "gmr", "hmr")
     percent = percent or (have == "index" and float(text) > 1)
-    assert page.text("#note") == (f"{text} is read as percent." if percent else "")
+    assert page.text("#note") == (f"{text} is read as a percentage." if percent else "")
     said = page.run("document.getElementById('spoken').textContent")
     assert all(f"{form} {want[form]}" in said for form in FORMS)
 
@@ -383,18 +383,28 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
             "mrr",
             "value",
             "150",
-            "Impossible: among these candidates mrr lies between 2.44e-05 and 1.000.",
+            "Impossible: with these numbers of candidates, mrr is between 2.44e-05 and 1.000.",
         ),
         ("mrr", "value", "-0.1", "Impossible"),
         ("mrr", "value", "0", "Impossible"),
-        ("mr", "value", "0.5", "Impossible: among these candidates mr lies between 1.000 and 40,928."),
+        (
+            "mr",
+            "value",
+            "0.5",
+            "Impossible: with these numbers of candidates, mr is between 1.000 and 40,928.",
+        ),
         ("mr", "value", "99,999", "Impossible"),
-        ("mrr", "index", "-0.5", "Impossible: among these candidates index(mrr) lies between -2."),
+        (
+            "mrr",
+            "index",
+            "-0.5",
+            "Impossible: with these numbers of candidates, index(mrr) is between -2.",
+        ),
         (
             "mrr",
             "z",
             "99999",
-            "Impossible: among these candidates z(mrr) lies between -3.114 and +12,497.",
+            "Impossible: with these numbers of candidates, z(mrr) is between -3.114 and +12,497.",
         ),
         ("mr", "value", "5 %", "mr has no percent"),
         ("mrr", "z", "5%", "z(mrr) has no percent"),
@@ -511,7 +521,7 @@ def test_details_open_and_close_by_key(page):
     assert page.run("document.getElementById('protocol').open") is False
     page.run("document.querySelector('main > section details summary').focus()")
     page.press(" ")
-    assert page.text("#sweep-table caption") == "mrr under chance, 10,000 tasks of equal size"
+    assert page.text("#sweep-table caption") == "mrr under random ranking, 10,000 tasks of equal size"
 
 
 def test_view_is_kept_in_the_address(page, page_file, browser):
@@ -617,7 +627,7 @@ def test_plots_draw_every_metric(page, page_file, content, n):
         assert set(METRICS) <= set(labels)
         assert f"WN18RR: {figure(mean_size('wn18rr'))}" in labels
         label = page.run(f"document.getElementById('sweep-{plot}').getAttribute('aria-label')")
-        assert "every metric under chance" in label
+        assert "every metric under random ranking" in label
     page.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
     rows = cells(page, "#sweep-table")
     curve = content["sweep"]["chance"][TASKS.index(n)][METRICS.index("hits@10")]
@@ -636,11 +646,11 @@ def mean_size(name):
 def test_scale_shows_chance_and_value_between_worst_and_best(page, page_file, metric, x, worst):
     page.open(page_file, fragment(data="nations", metric=metric, x=x))
     sizes = er.atlas("nations")
-    law = er.chance(metric, sizes)
+    null = er.chance(metric, sizes)
     last = float((worst(sizes["candidates"]) * sizes.counts).sum() / sizes.total)
     texts = page.run("[...document.querySelectorAll('#scale text')].map(text => text.textContent)")
     assert set(texts) == {
-        f"chance {figure(float(law.mean()))} ± {figure(float(law.std()))}",
+        f"chance level {figure(float(null.mean()))} ± {figure(float(null.std()))}",
         figure(float(x)),
         f"worst {figure(last)}",
         "best 1.000",

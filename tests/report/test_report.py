@@ -1,4 +1,4 @@
-"""Reports: their numbers against the library's, files, bad input, and the page in a real browser."""
+"""Reports: values against the library, files, errors, and the page in a real browser."""
 
 import json
 import re
@@ -18,9 +18,10 @@ import evenrank as er
 from evenrank._internal.table import figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import index
-from evenrank.report import Report, charts, reload, report
+from evenrank.report import charts, report
+from evenrank.report.document import Report, reload
 from evenrank.report.findings import STEPS
-from evenrank.report.words import summary
+from evenrank.report.summary import summary
 
 KINDS = ("transe", "rotate", "complex")
 EVIL = "</script><script>window.hacked = 1</script>"
@@ -40,7 +41,7 @@ def keys(n):
 
 
 def made_up(model, skill, *, data="made up", seed=0, n=120, **options):
-    """Ranks of targets that are alike for all models: the smaller the skill, the better."""
+    """Ranks of the same targets for all models; a smaller skill is better."""
     sizes = np.random.default_rng(1).integers(20, 60, n)
     draw = np.random.default_rng(seed)
     better = np.minimum(draw.exponential(skill, n).astype(int), sizes - 1)
@@ -49,7 +50,7 @@ def made_up(model, skill, *, data="made up", seed=0, n=120, **options):
 
 
 def guesses(model, seed):
-    """Ranks of chance itself."""
+    """Random ranks."""
     draw = np.random.default_rng(seed)
     sizes = np.full(400, 50)
     protocol = {"data": "guessed", "model": model}
@@ -143,7 +144,7 @@ def test_groups_without_spread_have_no_interval():
     assert [isnan(group.intervals[0].low) for group in groups] == [True] * 3
 
 
-def test_graphs_tell_the_kind_of_each_target(ranked, tmp_path):
+def test_graphs_add_strata(ranked, tmp_path):
     graph = er.load("nations")
     made = Report(*ranked, made_up("a", 3), graphs=[graph])
     kinds = made.findings.groups["nations"]
@@ -156,7 +157,7 @@ def test_graphs_tell_the_kind_of_each_target(ranked, tmp_path):
         Report(made_up("a", 3), graphs=[er.load("umls")])
     keys = {"relation": ["embassy", "treaties"]}
     bare = er.Ranks([1, 2], 0, 14, keys=keys, protocol={"data": "nations", "model": "m"})
-    assert set(Report(bare, graphs=[graph]).contests[0].first.keys) == {
+    assert set(Report(bare, graphs=[graph]).benchmarks[0].first.keys) == {
         "relation",
         "cardinality",
         "frequency",
@@ -189,20 +190,22 @@ def test_ties_count_in_part_in_curves():
     assert [found[k] for k in (1, 2, 4, 5)] == [1 / 8, 2 / 8, 4 / 8, 1.0]
 
 
-def test_calibration_agrees_with_the_law_and_with_samples(full):
+def test_calibration_agrees_with_the_null_distribution_and_samples(full):
     rows = [
         row
         for row in full.findings.calibration
         if (row["data"], row["metric"]) == ("nations", "hits@10")
     ]
     assert [row["z"] for row in rows] == list(STEPS)
-    law = er.chance("hits@10", full.contests[0].sizes)
+    null = er.chance("hits@10", full.benchmarks[0].sizes)
     for row in rows:
-        assert row["exact"] == pytest.approx(float(law.sf(law.mean() + row["z"] * law.std())), rel=1e-9)
+        assert row["exact"] == pytest.approx(
+            float(null.sf(null.mean() + row["z"] * null.std())), rel=1e-9
+        )
         assert row["normal"] == norm.sf(row["z"])
     sizes = full.ranks["nations"]["TransE"].candidates
     drawn = np.random.default_rng(0).random((4000, len(sizes))) * sizes
-    z = ((drawn < 10).mean(axis=1) - law.mean()) / law.std()
+    z = ((drawn < 10).mean(axis=1) - null.mean()) / null.std()
     assert (z >= 1).mean() == pytest.approx(rows[0]["exact"], abs=0.03)
 
 
@@ -221,72 +224,76 @@ def test_ranks_given_stay_as_they_were(ranked):
 def test_another_metric_may_lead(ranked):
     made = Report(*ranked, metrics=["hits@3", "mr", "index(hits@3)"])
     assert str(made.findings.lead) == "hits@3"
-    assert "leads with hits@3" in made.summary[0]
+    assert "is best, with hits@3" in made.summary[0]
     assert made.findings.comparisons["nations"].pairs[0].metric == er.HITS(3)
     median = Report(*ranked, metrics=["median"])
     assert median.findings.comparisons == {}
-    assert "RotatE and ComplEx share the lead with median 1.000" in median.summary[0]
+    assert "RotatE and ComplEx are tied for the best result, with median 1.000" in median.summary[0]
 
 
 # Words --------------------------------------------------------------------------------------------
 
 
-def test_summary_says_who_leads_whom_it_beats_and_how_sure_that_is(full):
+def test_summary_names_the_best_model_and_significant_differences(full):
     compared = full.findings.comparisons["nations"]
     text = next(line for line in full.summary if line.startswith("On nations"))
     values = {model: full.findings.value("", "nations", model) for model in full.ranks["nations"]}
     top = max(values, key=values.get)
     low, high = full.findings.interval("mrr", "nations", top)[1:3]
-    assert f"{top} leads with mrr {figure(values[top])}" in text
-    assert f"(95% interval {figure(low)} to {figure(high)})" in text
+    assert f"{top} is best, with mrr {figure(values[top])}" in text
+    assert f"(95% confidence interval {figure(low)} to {figure(high)})" in text
     assert f"index {figure(full.findings.value('index', 'nations', top))}" in text
     assert all(pair.better(0.95) == top for pair in compared.pairs if top in (pair.first, pair.second))
-    assert "It beats TransE and RotatE (p ≤ 0.0003)." in text
+    assert "It is significantly better than TransE and RotatE (p ≤ 0.0003)." in text
     assert "paired, two-sided permutation tests of mrr over triples, Holm-corrected" in full.summary[-1]
 
 
-def test_summary_does_not_claim_what_is_not_shown():
+def test_summary_does_not_claim_undecided_differences():
     same = made_up("a", 3), made_up("b", 3, seed=5)
     text = Report(*same).summary[0]
     p = Report(*same).findings.comparisons["made up"].pairs[0].p_corrected
     assert p > 0.05
-    assert "beats" not in text
+    assert "significantly better" not in text
     assert (
-        f"That it is better than {'b' if 'a leads' in text else 'a'} is not shown (p = {p:.2g})." in text
+        f"The difference from {'b' if 'a is best' in text else 'a'} is not significant (p = {p:.2g})."
+        in text
     )
 
 
-def test_summary_says_where_nobody_is_far_from_chance():
+def test_summary_notes_results_close_to_chance_level():
     made = Report(guesses("luck", 0), guesses("fate", 1))
     text = made.summary[0]
-    assert "Nobody is far above chance, where the index is 0." in text
-    p = {m: made.findings.surprise(made.contests[0], m) for m in ("luck", "fate")}
+    assert "No model is far above chance level (index 0)." in text
+    p = {m: made.findings.p_value(made.benchmarks[0], m) for m in ("luck", "fate")}
     lucky = [name for name, one in p.items() if one > 0.05]
-    assert f"{' and '.join(lucky)} do" in text
+    assert f"{' and '.join(lucky)} are not significantly better than random ranking (p = " in text
     alone = Report(guesses("luck", 0)).summary
     assert len(alone) == 1
-    assert "luck gets mrr" in alone[0]
-    assert "That is not far above chance" in alone[0]
+    assert "luck has mrr" in alone[0]
+    assert "That is not far above chance level" in alone[0]
 
 
-def test_summary_does_not_call_what_is_below_chance_near_it():
+def test_summary_notes_results_below_chance_level():
     bad = [er.Ranks([n] * 50, 0, 5, protocol={"data": "d", "model": f"m{n}"}) for n in (3, 4)]
     text = Report(*bad).summary[0]
     assert "index -0.3" in text
-    assert "Nobody is above chance, where the index is 0." in text
-    assert "m3 and m4 do no better there than chance may: it gets that far with probability 1." in text
+    assert "No model is above chance level (index 0)." in text
+    assert "m3 and m4 are not significantly better than random ranking (p = 1)." in text
 
 
-def test_bound_of_cantelli_is_only_taken_far_out(full):
-    for contest in full.contests:
-        for model, ranks in contest.models.items():
-            z, p = full.findings.value("z", contest.data, model), full.findings.surprise(contest, model)
+def test_bound_of_cantelli_is_only_used_for_large_z(full):
+    for benchmark in full.benchmarks:
+        for model, ranks in benchmark.models.items():
+            z, p = (
+                full.findings.value("z", benchmark.data, model),
+                full.findings.p_value(benchmark, model),
+            )
             exact = float(er.chance("mrr", ranks).sf(ranks.evaluate("mrr")["mrr"]))
             assert p == exact if z <= 10 else exact <= p < 0.01
 
 
-def test_summary_says_nothing_of_chance_without_its_law():
-    uneven = made_up("a", 3, weights=np.linspace(1, 2, 120))  # medians of unequal weights have no law
+def test_summary_omits_chance_without_a_null_distribution():
+    uneven = made_up("a", 3, weights=np.linspace(1, 2, 120))  # no exact null distribution
     assert "hance" not in Report(uneven, metrics=["median"]).summary[0]
 
 
@@ -294,19 +301,18 @@ def test_summary_compares_across_data_sets_by_index():
     few = er.Ranks([0, 0, 1, 1] * 20, 0, 3, protocol={"data": "few", "model": "m"})
     many = er.Ranks([0, 0, 1, 2] * 20, 0, 900, protocol={"data": "many", "model": "m"})
     made = Report(few, many)
-    assert [contest.data for contest in made.contests] == ["few", "many"]
-    assert (
-        "m on few (0.7500) has the best mrr; with chance taken into account it is m on many"
-        in " ".join(made.summary)
+    assert [benchmark.data for benchmark in made.benchmarks] == ["few", "many"]
+    assert "m on few (0.7500) has the best mrr; after chance adjustment, m on many" in " ".join(
+        made.summary
     )
-    assert "has the best mrr, and with chance taken into account the best index too" in " ".join(
+    assert "has the best mrr and, after chance adjustment, the best index as well" in " ".join(
         Report(many, er.Ranks([2] * 9, 0, 3, protocol={"data": "few", "model": "m"})).summary
     )
 
 
-def test_summary_names_all_who_are_best_across_data_sets():
+def test_summary_names_all_best_models_across_data_sets():
     perfect = [er.Ranks([0] * 9, 0, n, protocol={"data": f"d{n}", "model": "m"}) for n in (9, 30)]
-    text = "m on d9 and m on d30 (1.000) have the best mrr, and with chance taken into account the best"
+    text = "m on d9 and m on d30 (1.000) have the best mrr and, after chance adjustment, the best"
     assert text in " ".join(Report(*perfect).summary)
 
 
@@ -317,21 +323,21 @@ def test_summary_warns_of_ties():
     )
 
 
-def test_equal_models_share_the_lead():
+def test_equal_models_are_tied():
     one = made_up("one", 3)
     two = made_up("two", 3)
-    assert "one and two share the lead with mrr" in Report(one, two).summary[0]
+    assert "one and two are tied for the best result, with mrr" in Report(one, two).summary[0]
     three, four = made_up("three", 20, seed=1), made_up("four", 4, seed=9)
     said = Report(one, two, three, four).summary[0]
-    assert re.search(r"They beat three \(p [<≤] 0\.\d+\)\.", said)
-    assert re.search(r"That they are better than four is not shown \(p = \d", said)
+    assert re.search(r"They are significantly better than three \(p [<≤] 0\.\d+\)\.", said)
+    assert re.search(r"The difference from four is not significant \(p = \d", said)
     assert summary(Report(one, two).findings) == Report(one, two).summary
 
 
 # Files --------------------------------------------------------------------------------------------
 
 
-def test_page_is_one_file_that_asks_for_nothing(page_file):
+def test_page_is_self_contained(page_file):
     text = page_file.read_text()
     code = re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
     assert not re.search(r'(src|href)="(?!data:|#)', re.sub("&lt;.*?&gt;", "", code))
@@ -348,7 +354,7 @@ def test_page_is_one_file_that_asks_for_nothing(page_file):
 COLOUR_NAMES = ("ink", "card", "chance", "model-1")
 
 
-def test_page_is_read_back_whole(full, page_file, tmp_path):
+def test_page_can_be_read_again(full, page_file, tmp_path):
     back = reload(page_file)
     assert back.content() == full.content()
     for data, models in full.ranks.items():
@@ -370,12 +376,12 @@ def test_weights_survive(tmp_path):
     weight = np.linspace(0, 2, 120)
     path = report(tmp_path / "w.html", made_up("a", 3, weights=weight), made_up("b", 5, weights=weight))
     back = reload(path)
-    assert back.ranks["made up"]["a"].weight.tolist() == weight.tolist()
+    assert back.ranks["made up"]["a"].weights.tolist() == weight.tolist()
     alone = made_up("a", 3, weights=weight).evaluate("mrr")["mrr"]
     assert back.findings.value("", "made up", "a") == alone
 
 
-def test_tables_in_every_form(full, tmp_path):
+def test_tables_in_every_format(full, tmp_path):
     frame = pl.read_csv(full.save(tmp_path / "t.csv"))
     assert frame["model"].to_list() == [label[1] for label in full.evaluation.labels]
     assert frame["mrr"].to_list() == full.evaluation["mrr"].tolist()
@@ -403,14 +409,18 @@ def test_latex_and_markdown_escape_names():
     assert r"\<b>\|x" in made.to_markdown()
 
 
-def test_figures_say_what_they_show(full):
+def test_figures_have_legends_and_notes(full):
     drawn = {name: charts.svg(chart) for name, chart in full.figures.items()}
-    assert "Level bars and dashes: chance. Upright bars: intervals." in drawn["metrics"]
     assert (
-        "Dashed: chance. Of many relations, the 6 best and the 6 worst on average." in drawn["relations"]
+        "Horizontal bars and dashes: chance level. Vertical bars: confidence intervals."
+        in drawn["metrics"]
+    )
+    assert (
+        "Dashed: chance level. Shown: the 6 best and the 6 worst relations on average."
+        in drawn["relations"]
     )
     few = charts.svg(Report(made_up("a", 3)).figures["relations"])
-    assert "Dashed: chance.<" in few
+    assert "Dashed: chance level.<" in few
     assert all(f">{rank}<" in drawn["ranks"] for rank in (1, 2, 5, 10, 20, 50))  # of 60 candidates
     many = [{"data": "d", "model": m, "rank": r, "share": 0.5} for m in ("", "m") for r in (1, 1000)]
     assert ">20<" not in charts.svg(charts.distribution(many))
@@ -434,7 +444,7 @@ def test_figures_as_files(full, tmp_path):
         assert day not in dark
 
 
-def test_every_model_keeps_its_look():
+def test_models_look_different():
     models = [f"m{i}" for i in range(20)]
     rows = [{"data": "d", "model": m, "metric": "mrr", "value": i / 20} for i, m in enumerate(models)]
     spec = charts.panels(rows).to_dict()
@@ -455,7 +465,7 @@ def test_lines_of_one_hue_differ_in_their_strokes():
 
 
 def places(svg):
-    """Give every text of a drawing with its place."""
+    """Return the position of every text of a drawing."""
     found = {}
 
     def walk(element, x, y):
@@ -471,7 +481,7 @@ def places(svg):
 
 
 @pytest.mark.parametrize("most", [1.0, 0.63, 0.087])
-def test_titles_of_panels_stand_on_one_line(most):
+def test_titles_of_panels_are_aligned(most):
     names = "mrr", "index(mrr)", "z(mrr)"
     values = (most / 2, most, 300 * most)
     rows = [
@@ -519,12 +529,12 @@ def test_text_in_drawings_is_text(full):
         assert not [element for element in root.iter() if element.tag.endswith(("script", "img"))]
 
 
-# Bad input ----------------------------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------------------
 
 
-def test_single_triple_has_no_interval_and_says_so(tmp_path):
-    ranks = er.Ranks.of([3], 9, keys={n: [n] for n in ("head", "relation", "tail", "side")})
-    ranks.protocol |= {"data": "one", "model": "m"}
+def test_single_triple_has_no_interval(tmp_path):
+    keys = {n: [n] for n in ("head", "relation", "tail", "side")}
+    ranks = er.Ranks.of([3], 9, keys=keys, protocol={"data": "one", "model": "m"})
     made = Report(ranks)
     assert isnan(made.findings.interval("mrr", "one", "m").low)
     assert any("no interval for mrr" in note for note in made.undefined)
@@ -533,13 +543,13 @@ def test_single_triple_has_no_interval_and_says_so(tmp_path):
     assert "one triple alone has no spread" in made.save(tmp_path / "one.html").read_text()
 
 
-def test_models_on_a_single_triple_are_not_tested_and_that_is_said(tmp_path):
+def test_models_on_a_single_triple_are_not_tested(tmp_path):
     names = {n: [n] for n in ("head", "relation", "tail", "side")}
     both = [er.Ranks([n], 0, 9, keys=names, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 4)]
     made = Report(*both)
     assert made.findings.comparisons == {}
-    assert "beats" not in made.summary[0]
-    assert "one triple alone cannot tell models apart" in made.save(tmp_path / "r.html").read_text()
+    assert "significantly better" not in made.summary[0]
+    assert "a single triple is too few for a test" in made.save(tmp_path / "r.html").read_text()
     weighed = [made_up(name, 3, weights=np.eye(120)[0]) for name in "ab"]
     assert Report(*weighed).findings.comparisons == {}
 
@@ -547,19 +557,19 @@ def test_models_on_a_single_triple_are_not_tested_and_that_is_said(tmp_path):
 def test_extremes_lead_without_tests(tmp_path):
     made = Report(made_up("a", 3), made_up("b", 9), metrics=["max"])
     assert made.findings.comparisons == {}
-    assert "leads with max" in made.summary[0]
-    assert "– no tests: max is not made of a term per target" in made.notes()
+    assert "is best, with max" in made.summary[0]
+    assert "– no tests: max is not a mean over targets" in made.notes()
     median = Report(made_up("a", 3), made_up("b", 9), metrics=["median"])
     text = median.save(tmp_path / "r.html").read_text()
-    assert "no tests: median is not made of a term per target" in text
+    assert "no tests: median is not a mean over targets" in text
     assert "method=" not in text
     assert median.findings.unaveraged
     assert escape(median.findings.unaveraged[0]) in text  # why there is no index over queries
 
 
-def test_names_that_cannot_be_drawn_do_not_end_the_process(tmp_path):
-    ranks = er.Ranks([1, 2], 0, 9, keys={"relation": ["\x01", "\x00\x1b[31m"]})
-    ranks.protocol = {"data": "two\nlines", "model": "a\x02b"}
+def test_names_with_control_characters_can_be_drawn(tmp_path):
+    protocol = {"data": "two\nlines", "model": "a\x02b"}
+    ranks = er.Ranks([1, 2], 0, 9, keys={"relation": ["\x01", "\x00\x1b[31m"]}, protocol=protocol)
     made = Report(ranks)
     assert made.evaluation.labels == (("two lines", "a\x02b"),)
     made.save_figures(tmp_path)
@@ -568,14 +578,13 @@ def test_names_that_cannot_be_drawn_do_not_end_the_process(tmp_path):
     assert reload(tmp_path / "r.html").to_json() == made.to_json()
 
 
-def test_names_are_not_taken_for_colours():
+def test_names_are_not_recoloured():
     named = Report(made_up(f"{charts.HUES[0]} model", 3))
     assert f">{charts.HUES[0]} model<" in charts.svg(named.figures["metrics"], "page")
 
 
 def test_differences_without_spread_have_no_interval():
-    same = [er.Ranks([n] * 5, 0, 9, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 1)]
-    same[1].protocol.model = "other"
+    same = [er.Ranks([1] * 5, 0, 9, protocol={"data": "d", "model": name}) for name in ("m1", "other")]
     made = Report(*same, on="row")
     assert "nan" not in made.html()
     assert made.tables()[1].rows[0][4] in ("–", "[0.0000, 0.0000]")
@@ -590,17 +599,17 @@ def test_groups_of_single_candidates_are_undefined_not_wrong(tmp_path):
     assert only.chance == 1.0
     assert not isnan(some.index[0])
     every = Report(ranks[:2])
-    assert "Chance always gets the best value there" in every.summary[0]
+    assert "Random ranking always has the best value there" in every.summary[0]
     assert any("index(mrr) is undefined" in note for note in every.undefined)
     text = every.save(tmp_path / "every.html").read_text()
     assert "index(mrr) is undefined" in text
     assert "calibration" not in every.figures
 
 
-def test_other_splits_are_other_contests():
-    valid, test = made_up("m", 3), made_up("m", 4, seed=3)
-    valid.protocol.split, test.protocol.split = "valid", "test"
-    assert {c.data for c in Report(valid, test).contests} == {
+def test_other_splits_are_other_benchmarks():
+    valid = made_up("m", 3).with_protocol(split="valid")
+    test = made_up("m", 4, seed=3).with_protocol(split="test")
+    assert {c.data for c in Report(valid, test).benchmarks} == {
         "made up (split: valid)",
         "made up (split: test)",
     }
@@ -613,19 +622,19 @@ def test_files_without_a_protocol_are_named_by_their_files(tmp_path):
     assert list(made.ranks["unnamed data"]) == ["first", "second"]
 
 
-def test_models_are_only_tested_where_something_tells_that_targets_are_the_same(tmp_path):
+def test_models_are_only_tested_if_keys_identify_the_targets(tmp_path):
     files = [tmp_path / f"{name}.csv" for name in ("first", "second")]
     for file, ranks in zip(files, ([1, 2, 5, 1], [3, 2, 6, 2]), strict=True):
         pl.DataFrame({"rank": ranks, "candidates": 9}).write_csv(file)
-    untold = Report(*files)
-    assert untold.findings.comparisons == {}
-    assert "beats" not in untold.summary[0]
-    assert any("no tests: nothing tells which ranks are of the same target" in n for n in untold.notes())
-    told = Report(*files, on="row")
-    assert "over targets" in told.summary[-1]
-    again = reload(told.save(tmp_path / "r.html"))  # a page remembers what it was told
-    assert again.to_json() == told.to_json()
-    assert reload(untold.save(tmp_path / "u.html")).findings.comparisons == {}
+    unmatched = Report(*files)
+    assert unmatched.findings.comparisons == {}
+    assert "significantly better" not in unmatched.summary[0]
+    assert any("no tests: no key columns identify the targets" in n for n in unmatched.notes())
+    matched = Report(*files, on="row")
+    assert "over targets" in matched.summary[-1]
+    again = reload(matched.save(tmp_path / "r.html"))  # the page stores the option
+    assert again.to_json() == matched.to_json()
+    assert reload(unmatched.save(tmp_path / "u.html")).findings.comparisons == {}
     keyed = [made_up(name, skill) for name, skill in (("a", 3), ("b", 4))]
     with pytest.raises(InputError, match="no such key in all models; got sex"):
         Report(*keyed, on="sex")
@@ -655,10 +664,10 @@ def test_models_that_share_a_name_are_named_by_their_files(tmp_path):
     assert list(Report(one, twin).ranks["made up"]) == [str(one), str(twin)]
 
 
-def test_another_level_reaches_every_number_and_word(tmp_path):
+def test_level_applies_to_all_values_and_texts(tmp_path):
     both = [made_up("a", 3), made_up("b", 3.5, seed=4)]
     made = Report(*both, level=0.9)
-    assert "(90% interval" in made.summary[0]
+    assert "(90% confidence interval" in made.summary[0]
     assert made.content()["level"] == 0.9
     want = er.compare(a=both[0], b=both[1], level=0.9)
     assert made.findings.comparisons["made up"].pairs[0].low == want.pairs[0].low
@@ -667,7 +676,7 @@ def test_another_level_reaches_every_number_and_word(tmp_path):
     assert np.allclose(side.intervals[0][:4], part[:4])
     text = made.save(tmp_path / "r.html").read_text()
     assert "95%" not in text
-    assert "90% intervals" in text
+    assert "90% confidence intervals" in text
     with pytest.raises(InputError, match="a level lies between 0 and 1"):
         Report(*both, level=95)
 
@@ -682,11 +691,11 @@ def test_groups_have_intervals_within_their_range():
 
 def test_files_without_candidates_can_be_given_them(tmp_path):
     pl.DataFrame({"rank": [1, 2, 5]}).write_csv(tmp_path / "r.csv")
-    assert Report(tmp_path / "r.csv", candidates=9).contests[0].candidates == 9
-    assert run("report", tmp_path / "r.csv", "--candidates", "9", "--csv", "--level", "0.9")
+    assert Report(tmp_path / "r.csv", candidates=9).benchmarks[0].candidates == 9
+    assert run("report", tmp_path / "r.csv", "--candidates", "9", "--format", "csv", "--level", "0.9")
 
 
-def test_words_fit_one_of_a_kind(tmp_path):
+def test_singular_forms(tmp_path):
     keys = {"head": "h", "relation": "r", "tail": "t", "side": "tail"}
     one = er.Ranks.of([1], 1, keys=keys, protocol={"data": "d", "model": "m"})
     text = Report(one).save(tmp_path / "r.html").read_text()
@@ -707,28 +716,82 @@ def saved(folder, name, ranks):
     return folder / name
 
 
+def test_mappings_lists_and_files_can_be_mixed(tmp_path):
+    a, b, c = made_up("x", 3), made_up("y", 4), saved(tmp_path, "c.parquet", made_up("c", 5))
+    want = Report(a.with_protocol(model="a"), b.with_protocol(model="b"), c).to_json()
+    assert Report({"a": a, "b": b}, c).to_json() == want
+    assert Report([{"a": a}, {"b": b}, c]).to_json() == want
+    assert Report({"a": a, "b": b, "c": c}).to_json() == want
+    assert er.report(tmp_path / "r.json", {"a": a, "b": b}, [c]).read_text() == f"{want}\n"
+    nameless = er.Ranks.of([1, 2, 2], 3)
+    assert list(Report({"m": nameless}).ranks["unnamed data"]) == ["m"]
+    page = er.report(tmp_path / "r.html", {"a": a, "b": b})
+    with pytest.raises(InputError, match=r"r.html has 2 models, but only one name; got 'z'"):
+        Report({"z": page})
+
+
+def test_wrong_types(tmp_path):
+    ranks = made_up("a", 3)
+    for path in (5, None, [tmp_path / "r.md"]):
+        with pytest.raises(InputError, match="not a path"):
+            er.report(path, ranks)
+        with pytest.raises(InputError, match="not a path"):
+            er.explore(path)
+    for given in (5, None, b"x", [3], {"a": 3}, er):
+        with pytest.raises(InputError, match="not ranks; got"):
+            er.report(tmp_path / "r.md", given)
+    for wrong in (
+        {"metrics": 5},
+        {"metrics": [5]},
+        {"ties": 5},
+        {"ties": "x"},
+        {"graphs": "nations"},
+        {"graphs": 5},
+        {"graphs": [5]},
+        {"level": "x"},
+        {"level": None},
+        {"on": 5},
+        {"on": [5]},
+    ):
+        with pytest.raises(InputError):
+            er.report(tmp_path / "r.md", ranks, made_up("b", 4), **wrong)
+    file = tmp_path / "bare.csv"
+    pl.DataFrame({"rank": [1, 2, 5]}).write_csv(file)
+    for candidates in ("x", None, [], 2.5, object()):
+        with pytest.raises(InputError):
+            er.report(tmp_path / "r.md", file, candidates=candidates)
+    assert not (tmp_path / "r.md").exists()
+
+
+def test_one_graph_and_one_metric_need_no_list(ranked):
+    graph = er.load("nations")
+    made = Report(*ranked, graphs=graph, metrics="hits@3")
+    assert made.to_json() == Report(*ranked, graphs=[graph], metrics=["hits@3"]).to_json()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda f: [], "no ranks to report; give files of ranks"),
-        (lambda f: [made_up("a", 3)[:0]], "has no ranks; rank at least one target"),
-        (lambda f: [er.Ranks.of([1], 3)], "ranks without a name for their model; got Ranks(1 targets)"),
-        (lambda f: [made_up(" ", 3)], "ranks without a name for their model; got Ranks(120 targets"),
+        (lambda f: [], "no ranks to report; pass Ranks or files of ranks"),
+        (lambda f: [made_up("a", 3)[:0]], "has no ranks; a report needs at least one target"),
+        (lambda f: [er.Ranks.of([1], 3)], "ranks without the name of a model; got Ranks(1 targets)"),
+        (lambda f: [made_up(" ", 3)], "ranks without the name of a model; got Ranks(120 targets"),
         (
             lambda f: [saved(f, "x.parquet", made_up("a", 3))] * 2,
-            "the model a stands twice on made up; got {f}/x.parquet and {f}/x.parquet; leave one out",
+            "the model a is given twice on made up; got {f}/x.parquet and {f}/x.parquet; leave one out",
         ),
         (
             lambda f: [
                 saved(f, "x.parquet", made_up("a", 3)),
                 saved(f, "y.parquet", made_up("b", 3, n=90)),
             ],
-            "the models on made up cannot stand side by side: the models were not tested on the same "
+            "the models on made up cannot be compared: the models were not tested on the same "
             "targets; got 30 only in {f}/x.parquet and 0 only in {f}/y.parquet",
         ),
         (
             lambda f: [made_up("a", 3), er.Ranks([0] * 120, 0, 9, keys=keys(120), protocol=MADE_UP)],
-            "(Ranks(120 targets, by head, relation, tail, side)); rank them alike; where these are dif",
+            "(Ranks(120 targets, by head, relation, tail, side)); rank them with the same protocol; "
+            "if these are dif",
         ),
         (
             lambda f: [made_up("a", 3), made_up("b", 3, weights=np.ones(120) * 2)],
@@ -748,24 +811,26 @@ MADE_UP = {"data": "made up", "model": "b"}
 
 
 def test_errors_of_metrics_and_paths(full, tmp_path):
-    with pytest.raises(InputError, match=r"needs a plain metric to lead; got index\(mrr\)"):
+    with pytest.raises(InputError, match=r"needs a plain metric \(not .*\); got index\(mrr\)"):
         Report(made_up("a", 3), metrics=["index(mrr)"])
     with pytest.raises(InputError, match=r"got a folder; name a file, e.g. .*report.html"):
         full.save(tmp_path)
     with pytest.raises(
-        InputError, match=r"written by its ending; got r.docx; allowed: .html, .htm, .json"
+        InputError, match=r"unknown format of a report; got r.docx; allowed: .html, .htm, .json"
     ):
         full.save("r.docx")
-    with pytest.raises(InputError, match=r"cannot write .*absent.*; got no folder .*; make it first"):
+    with pytest.raises(InputError, match=r"cannot write .*absent.*; got no folder .*; create it first"):
         full.save(tmp_path / "absent" / "r.html")
     unread = Report(made_up("a", 3))
     with pytest.raises(InputError, match=r"cannot write /proc/r.html; got .*; choose another place"):
         unread.save("/proc/r.html")
     assert "_intervals" not in vars(unread.findings)  # it shows before the work
-    with pytest.raises(InputError, match=r"charts are written as .svg, .png or .pdf; got c.gif"):
+    with pytest.raises(
+        InputError, match=r"unknown format of a chart; got c.gif; allowed: .svg, .png, .pdf"
+    ):
         charts.save(full.figures["metrics"], tmp_path / "c.gif")
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot make the folder"):
+    with pytest.raises(InputError, match="cannot create the folder"):
         full.save_figures(tmp_path / "file")
     with pytest.raises(InputError, match="no rows to draw; got none of mrr"):
         charts.panels([], ["mrr"])
@@ -774,9 +839,7 @@ def test_errors_of_metrics_and_paths(full, tmp_path):
 def test_pages_that_cannot_be_read_back(full, tmp_path):
     bare = full.save(tmp_path / "bare.html", keep=False)
     assert bare.stat().st_size < 500_000
-    with pytest.raises(
-        InputError, match=r"keeps no ranks; make it again from files, without --no-ranks"
-    ):
+    with pytest.raises(InputError, match=r"no ranks stored in it; write it again from files, and keep"):
         reload(bare)
     broken = tmp_path / "broken.html"
     whole = full.save(tmp_path / "whole.html").read_text()
@@ -791,15 +854,15 @@ def test_pages_that_cannot_be_read_back(full, tmp_path):
             reload(broken)
     other = tmp_path / "other.html"
     other.write_text("<p>hello")
-    with pytest.raises(InputError, match=r"is no report of evenrank; got a page without ranks"):
+    with pytest.raises(InputError, match=r"is not a report of evenrank; got a page without ranks"):
         reload(other)
 
 
-def test_charts_say_what_they_need(monkeypatch, tmp_path):
+def test_charts_without_altair(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "altair", None)
     charts.altair.cache_clear()
     with pytest.raises(
-        InputError, match=r"charts need altair and vl-convert-python; .*evenrank\[report\]"
+        InputError, match=r"charts need altair and vl-convert-python; install evenrank\[report\]"
     ):
         charts.panels([{"data": "d", "model": "m", "metric": "mrr", "value": 0.5}])
     made = Report(made_up("a", 3))
@@ -841,7 +904,7 @@ def test_shell_prints_tables(folder):
     made = Report(folder / "a.parquet", folder / "b.parquet", metrics=["mr"], ties="realistic")
     options = ["-m", "mr", "--ties", "realistic"]
     assert (
-        run("report", folder / "a.parquet", folder / "b.parquet", "--csv", *options)
+        run("report", folder / "a.parquet", folder / "b.parquet", "--format", "csv", *options)
         == f"{made.to_csv()}\n"
     )
 
@@ -850,9 +913,9 @@ def test_shell_prints_tables(folder):
     ("arguments", "message"),
     [
         (["-o", "FOLDER"], "cannot write FOLDER; got a folder; name a file, e.g. FOLDER/report.html"),
-        (["-o", "x.doc"], "a report is written by its ending; got x.doc"),
-        (["FOLDER/a.parquet"], "the model a stands twice on made up"),
-        (["--csv", "--json"], "only one output format at a time"),
+        (["-o", "x.doc"], "unknown format of a report; got x.doc"),
+        (["FOLDER/a.parquet"], "the model a is given twice on made up"),
+        (["--format", "xml"], "'xml' is not one of 'table'"),
     ],
 )
 def test_shell_errors(folder, arguments, message):

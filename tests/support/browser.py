@@ -1,7 +1,7 @@
-"""Chromium without a window, driven by the DevTools protocol over a pipe: real keys, real layout.
+"""Headless Chromium, driven by the DevTools protocol over a pipe, with the standard library only.
 
-Nothing but the standard library: Chromium reads commands from file descriptor 3 and answers on 4, JSON
-ended by a zero byte. The browser may not reach any network; what a page tries is recorded.
+Chromium reads commands from file descriptor 3 and answers on 4, as JSON terminated by a zero byte. It
+has no network; requests of pages are recorded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--no-default-browser-check", "--remote-debugging-pipe", "--mute-audio"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--disable-quic",
     *("--disable-extensions", "--disable-domain-reliability", "--metrics-recording-only"),
     *("--host-resolver-rules=MAP * ~NOTFOUND", "--lang=en", "--force-color-profile=srgb"),
 )
-KEYS = {  # key: its code, its number, and the text it types
+KEYS = {  # key: code, number, text
     "Tab": ("Tab", 9, ""),
     "Enter": ("Enter", 13, "\r"),
     "Backspace": ("Backspace", 8, ""),
@@ -54,13 +55,13 @@ def executable() -> str:
 
 
 class Browser:
-    """A running Chromium; use it as a context."""
+    """A running Chromium; a context manager."""
 
     def __init__(self) -> None:
-        """Start it with a profile of its own."""
+        """Start Chromium with a temporary profile."""
         program = executable()
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        # out of the way of 3 and 4, which is where the browser looks
+        # not 3 and 4, which the browser uses
         ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (*os.pipe(), *os.pipe())]
         theirs_in, self._write, self._read, theirs_out = ends
 
@@ -85,7 +86,7 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ask it to end, and make sure."""
+        """Close the browser, and kill it if it does not react."""
         try:
             self.send("Browser.close")
         except (OSError, TimeoutError):
@@ -100,7 +101,7 @@ class Browser:
         self._profile.cleanup()
 
     def send(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer; events that come meanwhile are kept."""
+        """Send a command and wait for its answer; events are stored."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if session:
@@ -134,10 +135,10 @@ class Browser:
 
 
 class Page:
-    """One tab: open files in it, type, and ask what it shows."""
+    """A tab of the browser."""
 
     def __init__(self, browser: Browser, width: int, height: int, dark: bool) -> None:
-        """Make the tab, watch its console and its requests, and set its size."""
+        """Open the tab, and record its console and requests."""
         self._browser = browser
         self._target = browser.send("Target.createTarget", url="about:blank")["targetId"]
         attached = browser.send("Target.attachToTarget", targetId=self._target, flatten=True)
@@ -156,7 +157,7 @@ class Page:
         self._browser.send("Target.closeTarget", targetId=self._target)
 
     def resize(self, width: int, height: int) -> None:
-        """Set the size of the window; narrow ones are phones."""
+        """Set the size of the window; a narrow one is a phone."""
         phone = width < 600
         self.send(
             "Emulation.setDeviceMetricsOverride",
@@ -167,14 +168,14 @@ class Page:
         )
 
     def media(self, *, dark: bool = False, print_: bool = False) -> None:
-        """Set what style sheets may ask for."""
+        """Set the media features of style sheets."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", media="print" if print_ else "", features=[scheme])
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Open a file and wait until it is there."""
+        """Open a file and wait until it is loaded."""
         loads = self._count("Page.loadEventFired")
-        self.send("Page.navigate", url="about:blank")  # a mere change of the fragment loads nothing
+        self.send("Page.navigate", url="about:blank")  # a change of the fragment alone loads nothing
         self._wait(loads + 1)
         self.send("Page.navigate", url=path.resolve().as_uri() + fragment)
         self._wait(loads + 2)
@@ -198,7 +199,7 @@ class Page:
 
     @property
     def complaints(self) -> list[str]:
-        """What went to the console, was thrown, or was logged."""
+        """Console messages, exceptions and log entries."""
         said = [str(event["args"]) for event in self._events("Runtime.consoleAPICalled")]
         thrown = [str(event["exceptionDetails"]) for event in self._events("Runtime.exceptionThrown")]
         logged = [event["entry"]["text"] for event in self._events("Log.entryAdded")]
@@ -206,19 +207,19 @@ class Page:
 
     @property
     def requests(self) -> list[str]:
-        """Every address the page asked for, itself included."""
+        """All requested addresses, that of the page included."""
         asked = [event["request"]["url"] for event in self._events("Network.requestWillBeSent")]
         return [url for url in asked if url != "about:blank"]
 
     def run(self, script: str) -> Any:
-        """Evaluate JavaScript, and give its value."""
+        """Evaluate JavaScript and return the value."""
         answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
     def text(self, selector: str) -> str:
-        """Give the text of an element, as shown."""
+        """Return the displayed text of an element."""
         return self.run(f"document.querySelector({json.dumps(selector)}).innerText.trim()")
 
     def press(self, *keys: str, shift: bool = False) -> None:
@@ -235,13 +236,13 @@ class Page:
             self.send("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def type(self, text: str) -> None:
-        """Type text, key by key, wherever the focus is."""
+        """Type text into the focused element."""
         for letter in text:
             self.send("Input.dispatchKeyEvent", type="keyDown", key=letter, text=letter)
             self.send("Input.dispatchKeyEvent", type="keyUp", key=letter)
 
     def screenshot(self, path: Path | None = None, *, whole: bool = False) -> bytes:
-        """Give what is seen, or the whole page, as PNG."""
+        """Return the visible part, or the whole page, as PNG."""
         data = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         picture = base64.b64decode(data)
         if path is not None:

@@ -1,4 +1,4 @@
-"""The shell in a process of its own."""
+"""The shell command as a subprocess."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ NATIONS = next(path for path in MODELS if path.stem == "nations-transe")
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    """Run the command; on failure, the one line on stderr."""
+    """Run the command; return stdout, or on failure the single line of stderr."""
     command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and folders that one process writes to at a time."""
+"""Atomic writes of files, and locks of folders."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from evenrank.errors import InputError
 
 
+def as_path(path: Any) -> Path:
+    """Return a path; raise `InputError` for anything else."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError("not a path", got=repr(path))
+    return Path(path)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary file beside `path`, which takes its place once it is written."""
+    """Yield a temporary file that replaces `path` atomically at the end of the `with` block."""
     path = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
     if path.exists() and not path.is_file():
         raise InputError(f"cannot write {path}", got="not a file", do="choose another place")
@@ -24,27 +32,27 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(file.fileno())  # the content before the name, in case the power fails
         temporary.replace(path)
     except Exception as error:
-        said = _said_by_system(error)
-        if said is None:
+        reason = _system_message(error)
+        if reason is None:
             raise
-        raise InputError(f"cannot write {path}", got=said, do="choose another place") from None
+        raise InputError(f"cannot write {path}", got=reason, do="choose another place") from None
     finally:
         if temporary.exists():
             temporary.unlink()
 
 
 def locked(folder: Path, *, wait: bool = True) -> AbstractContextManager[object]:
-    """Hold the lock of a folder, `.lock`, until the `with` statement ends or the process dies.
+    """Lock a folder, by its file `.lock`, until the `with` block ends or the process dies.
 
-    Without `wait`, a lock that another process holds is a TimeoutError.
+    Without `wait`, raise TimeoutError if another process holds the lock.
     """
     from filelock import FileLock
 
     return FileLock(folder / ".lock", timeout=-1 if wait else 0).acquire()
 
 
-def _said_by_system(error: Exception) -> str | None:
-    """Find what the system said, also where polars or safetensors tell it in errors of their own."""
+def _system_message(error: Exception) -> str | None:
+    """Find the message of the operating system, also inside errors of polars and safetensors."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     found = re.search(r"([^:]*\S) \(os error \d+\)", str(error))

@@ -1,7 +1,7 @@
-"""The shell: `evenrank rank`, metrics, estimate, compare, report, null, adjust, baseline, explore, ...
+"""The shell: `evenrank rank`, `evaluate`, `compare`, `report`, `chance`, `adjust`, and so on.
 
-Results go to stdout, as a table or as JSON, CSV, Markdown or LaTeX. Bad input is one line on stderr and
-exit code 2.
+Results go to stdout as tables, JSON, CSV, Markdown or LaTeX. An error is one line on stderr, with exit
+code 2.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from evenrank.cli import (  # noqa: F401  # the commands register themselves
     _import,
     _rank,
 )
-from evenrank.cli._shell import app, in_shell
+from evenrank.cli._shell import app, show_help
 from evenrank.errors import EvenrankError
 from evenrank.ranking.engine.run import launched
 
-# as they are mostly used, and not as the modules are called
+# commands in the order of use
 ORDER = ["rank", "import", "evaluate", "estimate", "compare", "report"]
 ORDER += ["chance", "adjust", "baseline", "explore", "demo"]
 app.registered_commands.sort(key=lambda command: ORDER.index(str(command.name)))
@@ -39,7 +39,7 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
     version: Annotated[
@@ -47,30 +47,31 @@ def _root(
     ] = False,
 ) -> None:
     del version
+    show_help(context)
     if launched() and context.invoked_subcommand != "rank":
-        raise typer.Exit  # of the processes of torchrun, the first one does all that is not shared out
+        raise typer.Exit  # only `rank` is distributed; the first process runs everything else
 
 
 def main() -> None:
-    """Run the shell command; bad input is one line on stderr and exit code 2."""
-    warnings.showwarning = _note  # one line, like everything else here
+    """Run the command; errors are one line on stderr, with exit code 2."""
+    warnings.showwarning = _note  # on one line
     try:
         code = app(standalone_mode=False)
     except EvenrankError as error:
-        _fail(str(error))
+        _fail(error.in_shell())
     except typer.TyperException as error:
         _fail(error.format_message().rstrip("."))
     except (typer.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+    except BrokenPipeError:  # the pipe was closed, as by head or less
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.strerror or error}; got {error.filename or 'a full disk or closed output'}")
     if code == 130:  # Ctrl-C, which typer turns into an exit code
-        goes_on = any(word.startswith("--into") for word in sys.argv)
-        again = "; the same command goes on where it was" if goes_on else ""
-        _say(f"stopped; nothing is half-written{again}")
+        resumable = any(word.startswith("--checkpoint") for word in sys.argv)
+        again = "; run the same command again to resume" if resumable else ""
+        _say(f"interrupted; no incomplete file was written{again}")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -89,4 +90,4 @@ def _fail(message: str) -> None:
 
 
 def _say(message: str) -> None:
-    typer.echo(f"evenrank: {in_shell(message)}", err=True)
+    typer.echo(f"evenrank: {message}", err=True)

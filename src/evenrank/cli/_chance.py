@@ -1,40 +1,36 @@
-"""Without ranks: `evenrank chance`, `adjust`, `baseline`, `explore`."""
+"""Commands that need no ranks: `evenrank chance`, `adjust`, `baseline`, `explore`."""
 
 from __future__ import annotations
 
-import json
-from math import exp, isfinite
+from math import exp
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evenrank._internal.columns import said_of
-from evenrank._internal.table import Table
+from evenrank._internal.columns import errors_name_file
+from evenrank._internal.table import Table, defined
 from evenrank.cli._shell import (
     KNOWN,
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     DataOption,
     FilterOption,
+    FormatOption,
     Metrics,
-    SideOption,
+    QuietOption,
+    SidesOption,
     SizesOption,
     SplitOption,
+    TableOrJson,
     UnseenOption,
     app,
-    chosen_form,
     echo_json,
     print_table,
     show,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import atlas
-from evenrank.metrics.chance import Method as Law
+from evenrank.metrics.chance import Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
-from evenrank.metrics.chance import read_sizes
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, baseline, published
 from evenrank.ranks.files import numbers, read_table
@@ -47,53 +43,55 @@ def chance_command(
     data: DataOption = None,
     sizes: SizesOption = None,
     split: SplitOption = "test",
-    side: SideOption = "both",
+    sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
     value: Annotated[
         float | None,
-        typer.Option(help="Also give the probability that a random ranking does at least this well."),
+        typer.Option(help="Also show the probability that a random ranking reaches this value."),
     ] = None,
-    method: Annotated[Law, typer.Option(help="How the distribution is computed.")] = "exact",
-    samples: Annotated[int, typer.Option(help="Number of samples, with --method sample.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed, with --method sample.")] = 0,
-    as_json: AsJson = False,
+    method: Annotated[Method, typer.Option(help="How the distribution is computed.")] = "exact",
+    samples: Annotated[int, typer.Option(help="Number of samples, for --method sample.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed, for --method sample.")] = 0,
+    form: TableOrJson = "table",
 ) -> None:
-    """Show the null distribution of a metric: its mean and standard deviation under random ranking."""
+    """Show the null distribution of a metric.
+
+    Its mean is the chance level, the expected value under random ranking. Needs --data or --sizes.
+    """
     if (data is None) == (sizes is None):
         raise InputError(
-            "a chance level needs a data set, or numbers of candidates",
+            "the null distribution needs either a data set or numbers of candidates",
             got="both" if data else "neither",
-            do="--data wn18rr, or --sizes 14541x40932",
+            do="use --data, e.g. --data wn18rr, or --sizes, e.g. --sizes 14541x40932",
         )
     if sizes is not None:
         candidates = _read_sizes(sizes)
     else:
-        candidates = atlas.atlas(str(data), split, side, filter=KNOWN[filter_], unseen=unseen)
-    law = null_distribution(metric, candidates, method=method, samples=samples, seed=seed)
-    mean, std = law.mean(), law.std()
+        candidates = atlas.atlas(str(data), split, sides, filter=KNOWN[filter_], unseen=unseen)
+    null = null_distribution(metric, candidates, method=method, samples=samples, seed=seed)
+    mean, std = null.mean(), null.std()
     content: dict[str, object] = {
-        "metric": str(law.metric),
-        "tasks": law.sizes.n,
+        "metric": str(null.metric),
+        "tasks": null.sizes.n,
         "mean": float(mean),
-        "variance": float(law.var()),
+        "variance": float(null.var()),
         "std": float(std),
         "method": mean.method,
     }
     if mean.error:
-        content |= {"mean error": mean.error, "variance error": law.var().error}
+        content |= {"mean error": mean.error, "variance error": null.var().error}
     if value is not None:
-        log_p = law.logsf(value)
+        log_p = null.logsf(value)
         content |= {"value": value, "p": exp(log_p), "log p": float(log_p), "p method": log_p.method}
-    if as_json:
-        strict = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in content.items()}
-        typer.echo(json.dumps(strict, indent=2, allow_nan=False))
+    if form == "json":
+        echo_json(defined(content))
         return
     rows = [
         [k, f"{v:.15g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)]
         for k, v in content.items()
     ]
-    print_table(Table(["", "under chance"], rows))
+    print_table(Table(["", "value"], rows))
 
 
 @app.command("adjust")
@@ -101,34 +99,33 @@ def adjust_command(
     values: Annotated[
         list[str],
         typer.Argument(
-            help="Published values: mrr=0.476 'hits@10=57.1'; or a CSV file of results, with columns "
-            "model, data, metric, value; or hoyt2022, the source paper's results."
+            help="Published values such as mrr=0.476 'hits@10=57.1'; or a CSV file with columns model, "
+            "data, metric, value; or hoyt2022, the bundled results of Hoyt et al. (2022)."
         ),
     ],
     data: DataOption = None,
     sizes: SizesOption = None,
     split: SplitOption = "test",
-    side: SideOption = "both",
+    sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
     percent: Annotated[
         bool | None,
-        typer.Option("--percent/--fraction", help="The unit of metrics that end at 1 (detected)."),
+        typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
     ] = None,
     metric: Metrics = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Adjust published values for chance, given the data set or the candidate counts behind them."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Adjust published values for chance.
+
+    Needs the data set (--data), or the numbers of candidates (--sizes), behind the values.
+    """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
         results = published(
             values[0],
             *(metric or ()),
             split=split,
-            side=side,
+            side=sides,
             filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
@@ -136,14 +133,14 @@ def adjust_command(
         show(results, form)
         return
     if metric:
-        raise InputError("--metric picks from a file of results", got="values")
+        raise InputError("--metric selects from a file of results", got="single values")
     show(
         adjust(
             _values(values),
             None if sizes is None else _read_sizes(sizes),
             data=data,
             split=split,
-            side=side,
+            side=sides,
             filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
@@ -153,7 +150,7 @@ def adjust_command(
 
 
 def _values(items: list[str]) -> dict[str, str]:
-    """Read metric=value."""
+    """Parse metric=value."""
     given: dict[str, str] = {}
     for item in items:
         name, _, value = item.rpartition("=")
@@ -162,7 +159,9 @@ def _values(items: list[str]) -> dict[str, str]:
         given[name] = value
         if not name or not value:
             alone = (
-                "give a file of results alone: it names its data sets" if Path(item).exists() else None
+                "name the file of results as the only argument, without --data: it names its data sets"
+                if Path(item).exists()
+                else None
             )
             raise InputError("a value must look like mrr=0.43", got=repr(item), do=alone)
     return given
@@ -170,38 +169,34 @@ def _values(items: list[str]) -> dict[str, str]:
 
 @app.command("baseline")
 def baseline_command(
-    data: Annotated[str, typer.Argument(help="A data set: evenrank atlas list names them.")],
+    data: Annotated[str, typer.Argument(help="Data set, one of evenrank atlas list.")],
     metric: Metrics = None,
     split: SplitOption = "test",
-    side: SideOption = "both",
+    sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Show what needs no model: what chance gets on a data set, and a constant scorer."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Show the results of random ranking and of a constant scorer."""
     result = baseline(
-        data, *(metric or ()), split=split, side=side, filter=KNOWN[filter_], unseen=unseen
+        data, *(metric or ()), split=split, side=sides, filter=KNOWN[filter_], unseen=unseen
     )
     show(result, form)
 
 
 @app.command("explore")
 def explore_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Write the page here (.html).")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.html).")] = Path(
         "explorer.html"
     ),
     metric: Metrics = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: AsJson = False,
+    quiet: QuietOption = False,
+    form: TableOrJson = "table",
 ) -> None:
-    """Write one page to type published values into and read them against chance, offline."""
+    """Write an HTML page that adjusts published values for chance."""
     path = explore(out, *(metric or ()), progress=not quiet)
     size = path.stat().st_size
-    if as_json:
+    if form == "json":
         echo_json({"file": str(path), "bytes": size})
     else:
         typer.echo(f"{path}: {size / 1000:,.0f} kB; open it in a browser")
@@ -220,9 +215,9 @@ def _read_sizes(text: str) -> Histogram:
             count.append(int(times or 1))
     except ValueError:
         raise InputError(
-            "candidate counts are neither a file nor numbers",
+            "--sizes is neither a file nor numbers of candidates",
             got=repr(text),
-            do="write '14541x40932' (size x tasks), '100,200,300', or the name of a file",
+            do="write '14541x40932' (candidates x tasks), '100,200,300', or the name of a file",
         ) from None
     return read_sizes(size, count)
 
@@ -233,17 +228,17 @@ def _sizes_from_file(path: Path) -> Histogram:
         bad = next((word for word in words if not word.isdigit()), None)
         if bad is not None or not words:
             raise InputError(
-                f"{path}: one candidate count per line is needed", got=repr(bad) if bad else "nothing"
+                f"{path}: every line must be a number of candidates", got=repr(bad) if bad else "nothing"
             )
         return read_sizes([int(word) for word in words])
     frame, _ = read_table(path)
-    with said_of(str(path)):
+    with errors_name_file(str(path)):
         have = {name: numbers(frame, name) for name in ("count", "weight") if name in frame.columns}
         for name in ("size", "candidates"):
             if name in frame.columns:
                 return read_sizes(numbers(frame, name), have.get("count"), have.get("weight"))
     raise InputError(
-        f"{path} has no candidate counts",
+        f"{path} has no column of candidates",
         got=f"columns {', '.join(frame.columns)}",
         allowed="size[, count[, weight]], or a file of ranks with candidates",
     )

@@ -73,7 +73,7 @@ def compare_command(
     candidates: CandidatesOption = None,
     form: FormatOption = "table",
 ) -> None:
-    """Compare models on the same targets: differences, confidence intervals, paired tests."""
+    """Compare models: differences, intervals, paired tests."""
     once(ranks, "model")
     wanted = metric or ["mrr"]
     if across_data:
@@ -100,7 +100,7 @@ def compare_command(
         test=test,
         correction=correction,
         level=level,
-        by=unit,
+        unit=unit,
         on=on,
         mixed=mixed,
         samples=samples,
@@ -169,7 +169,10 @@ def report_command(
         typer.Option("--format", help="Print the tables in this format, instead of writing a page."),
     ] = None,
 ) -> None:
-    """Write a report on models and data sets: summary, tables, tests and charts in one HTML page."""
+    """Write a report on models and data sets as one HTML page.
+
+    The page has a summary, tables, paired tests and charts, and works offline.
+    """
     paths = out or ([] if form else [Path("report.html")])
     for path in paths:  # before the work, not after it
         check_ending(path)

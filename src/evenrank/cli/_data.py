@@ -10,16 +10,15 @@ import typer
 
 from evenrank.cli._shell import (
     KNOWN,
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     FilterOption,
+    FormatOption,
+    QuietOption,
     Row,
+    TableOrJson,
     UnseenOption,
     app,
-    chosen_form,
     echo_json,
+    show_help,
     show_rows,
 )
 from evenrank.errors import InputError
@@ -28,32 +27,35 @@ from evenrank.graphs.graph import SPLITS
 from evenrank.metrics.chance import chance
 from evenrank.metrics.tally import Histogram
 
-data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at graphs.")
+data_app = typer.Typer(
+    callback=show_help,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    help="Benchmark graphs: list, download, inspect.",
+)
 app.add_typer(data_app, name="data")
-GraphArgument = Annotated[str, typer.Argument(help="A folder with a graph, or a name of data list.")]
+GraphArgument = Annotated[
+    str, typer.Argument(help="Graph: a folder, or a name from evenrank data list.")
+]
 
 
 @data_app.command("list")
 def data_list(
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: FormatOption = "table",
 ) -> None:
-    """List the benchmarks: how large they are, and where they are now."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """List the benchmarks: sizes, and whether they are downloaded."""
     rows: list[Row] = []
     for entry in registry.entries().values():
         row: Row = {"data": entry.name, "where": where(entry)}
         row |= {"entities": entry.entities, "relations": entry.relations}
         row |= {split: entry.splits.get(split) for split in SPLITS}
         rows.append(row | _about(entry) if form in ("json", "csv") else row)
-    note = "evenrank data fetch NAME downloads ahead; EVENRANK_DATA names a folder of files you have."
+    note = "evenrank data fetch NAME downloads a data set; EVENRANK_DATA is a folder of local data sets."
     show_rows(rows, 2, [note], form)
 
 
 def _about(entry: registry.Entry) -> Row:
-    """Say of a benchmark what is not a number."""
+    """Describe a benchmark: title, source, licence and so on."""
     return {
         "title": entry.title,
         "aliases": ", ".join(entry.aliases),
@@ -68,27 +70,30 @@ def _about(entry: registry.Entry) -> Row:
 
 @data_app.command("fetch")
 def data_fetch(
-    names: Annotated[list[str], typer.Argument(help="Benchmarks: evenrank data list names them.")],
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: AsJson = False,
+    names: Annotated[list[str], typer.Argument(help="Benchmarks, from evenrank data list.")],
+    quiet: QuietOption = False,
+    form: TableOrJson = "table",
 ) -> None:
-    """Download benchmarks ahead, checked, and say where they are."""
+    """Download and verify benchmarks."""
     from evenrank.graphs.download import fetch
 
     places: dict[str, str] = {}
-    for entry in [registry.find(name) for name in names]:  # a slip should show before a download
+    for entry in [registry.find(name) for name in names]:  # check names before any download
         place = where(entry)
         have = place in ("bundled", "EVENRANK_DATA")
         places[entry.name] = place if have else str(fetch(entry, progress=not quiet))
-        if not as_json:
+        if form == "table":
             typer.echo(f"{entry.name}: {places[entry.name]}")
-    if as_json:
+    if form == "json":
         echo_json(places)
 
 
 @data_app.command("show")
-def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJson = False) -> None:
-    """Show what a graph holds; of a benchmark that is not on this machine, what is published."""
+def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOrJson = "table") -> None:
+    """Show the contents of a graph.
+
+    Shows published facts if a benchmark is not on this machine.
+    """
     entry = None if Path(graph).expanduser().exists() else registry.lookup(graph)
     about = {} if entry is None else _about(entry)
     lines = [f"  {label:9}  {text}" for label, text in about.items() if text]
@@ -109,14 +114,14 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJs
             "vocabulary": loaded.vocabulary,
             "notes": list(loaded.notes),
         }
-    echo_json(content | about) if as_json else typer.echo(text)
+    echo_json(content | about) if form == "json" else typer.echo(text)
 
 
 @data_app.command("check")
-def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJson = False) -> None:
-    """Check a graph: duplicates, leaks between splits, what train never shows."""
+def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOrJson = "table") -> None:
+    """Check a graph for duplicates, leaks and unseen entities."""
     findings = load(graph, unseen=unseen).findings()
-    if as_json:
+    if form == "json":
         echo_json([{"severity": severity, "finding": text} for severity, text in findings])
         return
     for severity, text in findings:
@@ -124,23 +129,20 @@ def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", as_json: AsJ
 
 
 atlas_app = typer.Typer(
-    no_args_is_help=True,
+    callback=show_help,
+    invoke_without_command=True,
     rich_markup_mode=None,
-    help="Candidate counts of benchmarks, and what chance gets on them.",
+    help="Numbers of candidates and chance levels of benchmarks.",
 )
 app.add_typer(atlas_app, name="atlas")
-INCLUDED = "candidates include the ranked answer"
+INCLUDED = "candidates include the target"
 
 
 @atlas_app.command("list")
 def atlas_list(
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: FormatOption = "table",
 ) -> None:
-    """List the data sets: how large they are, and what chance gets on their test triples."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """List the data sets: sizes, and chance levels on their test triples."""
     rows: list[Row] = []
     for kept in sorted(map(atlas.facts, atlas.names()), key=lambda facts: facts.entities):
         dropped = atlas.facts(kept.data, unseen="drop")
@@ -148,12 +150,14 @@ def atlas_list(
             rows.append(_of_test(kept, "keep") | {"unseen": "either"})
         else:
             rows += [_of_test(kept, "keep"), _of_test(dropped, "drop")]
-    note = f"Mean candidates and chance: test triples, both sides, filtered; {INCLUDED}."
+    note = (
+        f"Mean number of candidates and chance levels: test triples, both sides, filtered; {INCLUDED}."
+    )
     show_rows(rows, 2, [note], form)
 
 
 def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
-    """Sum up a data set, and what chance gets on its test triples."""
+    """Summarize a data set, with the chance levels on its test triples."""
     row: Row = {"data": facts.data, "unseen": unseen}
     row |= {"entities": facts.entities, "relations": facts.relations}
     row |= {split: facts.triples.get(split) for split in SPLITS}
@@ -164,12 +168,12 @@ def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
 
 @atlas_app.command("show")
 def atlas_show(
-    data: Annotated[str, typer.Argument(help="A data set: evenrank atlas list names them.")],
+    data: Annotated[str, typer.Argument(help="Data set, one of evenrank atlas list.")],
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
-    as_json: AsJson = False,
+    form: TableOrJson = "table",
 ) -> None:
-    """Show the candidate counts of a data set by split and side, and what chance gets."""
+    """Show numbers of candidates and chance levels of a data set."""
     facts = atlas.facts(data, unseen=unseen)
     protocol = {"filter": filter_, "unseen": unseen}
     rows = [
@@ -178,16 +182,16 @@ def atlas_show(
         for split in facts.triples
         for side in get_args(atlas.Side)
     ]
-    if as_json:
+    if form == "json":
         echo_json(facts._asdict() | protocol | {"rows": rows})
         return
     size = f"{facts.data}: {facts.entities:,} entities, {facts.relations:,} relations"
     words = "; ".join(f"{name}: {value}" for name, value in protocol.items())
-    show_rows(rows, 2, [size, f"{words}; {INCLUDED}"], "text")
+    show_rows(rows, 2, [size, f"{words}; {INCLUDED}"], form)
 
 
 def _of_sizes(sizes: Histogram) -> Row:
-    """Sum up candidate counts, and what chance gets with them."""
+    """Summarize numbers of candidates, with the chance levels that follow."""
     size, count = sizes["candidates"], sizes.counts
     return {
         "targets": sizes.total,
@@ -201,20 +205,24 @@ def _of_sizes(sizes: Histogram) -> Row:
 
 @atlas_app.command("build")
 def atlas_build(
-    folders: Annotated[list[str], typer.Argument(help="Folders with graphs.")],
+    folders: Annotated[list[str], typer.Argument(help="Folders of graphs.")],
     name: Annotated[
-        list[str] | None, typer.Option(help="A name for each folder, in order (the folder's own).")
+        list[str] | None,
+        typer.Option(help="Name for each folder, in order. By default the folder's name."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write a file of these alone; else your atlas gets them."),
+        typer.Option("--out", "-o", help="File to write. By default your own atlas."),
     ] = None,
-    as_json: AsJson = False,
+    form: TableOrJson = "table",
 ) -> None:
-    """Count the candidates of graphs of your own, for --data NAME."""
+    """Count the candidates of your own graphs.
+
+    Afterwards, --data NAME finds them.
+    """
     if name and len(name) != len(folders):
         got = f"{len(name)} names for {len(folders)} folders"
-        raise InputError("every folder needs a name, or none", got=got)
+        raise InputError("names and folders do not match", got=got)
     names: Sequence[str | None] = name or [None] * len(folders)
     graphs = [load(folder, name=one) for folder, one in zip(folders, names, strict=True)]
     for folder, graph in zip(folders, graphs, strict=True):
@@ -227,7 +235,7 @@ def atlas_build(
     else:
         atlas.write(tables, out)
     built = [table["data"][0] for table in tables]
-    if as_json:
+    if form == "json":
         echo_json({"data": built, "file": str(out)})
     else:
-        typer.echo(f"{', '.join(built)}: now in {out}")
+        typer.echo(f"{', '.join(built)}: saved in {out}")

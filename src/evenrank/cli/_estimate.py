@@ -1,4 +1,4 @@
-"""From sampled ranks to what a full ranking would have given: `evenrank estimate`."""
+"""Estimating full-ranking metrics from sampled ranks: `evenrank estimate`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ import typer
 
 from evenrank._internal.progress import Progress
 from evenrank.cli._shell import (
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     Average,
     By,
     CandidatesOption,
+    FormatOption,
     Level,
     Metrics,
     OwnTies,
     Unit,
     app,
-    chosen_form,
     show,
 )
 from evenrank.metrics.grammar import parse
@@ -33,37 +29,36 @@ from evenrank.stats.sampled import Estimator, Vary, estimate_full
 def estimate_command(
     ranks: Annotated[
         list[Path],
-        typer.Argument(help="Ranks among sampled candidates; several files are samples of one task."),
+        typer.Argument(help="Files of sampled ranks; several files are samples of the same task."),
     ],
     metric: Metrics = None,
     by: By = None,
     full: Annotated[
         int | None,
-        typer.Option(help="Candidates of the full ranking, for files that do not say."),
+        typer.Option(help="Number of candidates of the full ranking, for files without it."),
     ] = None,
-    estimator: Annotated[
-        Estimator, typer.Option(help="The guess between bounds: em, bv or cls.")
-    ] = "em",
-    gamma: Annotated[float, typer.Option(help="What variance counts beside bias, in bv.")] = 0.01,
+    estimator: Annotated[Estimator, typer.Option(help="Point estimator between the bounds.")] = "em",
+    gamma: Annotated[
+        float, typer.Option(help="Weight of the variance against the bias, for bv.")
+    ] = 0.01,
     vary: Annotated[
         Vary,
-        typer.Option(help="What might have come out otherwise: the candidates drawn, or targets too."),
+        typer.Option(help="Source of uncertainty: the sampled candidates, or the targets as well."),
     ] = "candidates",
     level: Level = 0.95,
     unit: Unit = None,
     ties: OwnTies = None,
     average: Average = "micro",
     candidates: CandidatesOption = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Estimate a full ranking from sampled candidates: what can be said, and how surely."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Estimate full-ranking metrics from sampled candidates.
+
+    Shows point estimates, bounds and confidence intervals.
+    """
     wanted = [parse(name) for name in metric or ()]
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
-    with Progress("finding bounds"):
+    with Progress("computing bounds"):
         made = estimate_full(
             [one.by(*by.split(",")) for one in loaded] if by else loaded,
             *wanted,
@@ -72,7 +67,7 @@ def estimate_command(
             gamma=gamma,
             vary=vary,
             level=level,
-            by=unit,
+            unit=unit,
             ties=ties,
             average=average,
         )

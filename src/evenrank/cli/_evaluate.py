@@ -1,4 +1,4 @@
-"""From ranks to numbers: `evenrank evaluate`."""
+"""Evaluating ranks: `evenrank evaluate`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ import typer
 
 from evenrank._internal.table import Shown, Table
 from evenrank.cli._shell import (
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     Average,
     By,
     CandidatesOption,
+    Format,
+    FormatOption,
     Level,
     Metrics,
     OwnTies,
+    QuietOption,
     Samples,
     Seed,
     Unit,
     app,
-    chosen_form,
     file_names,
     once,
     print_table,
@@ -53,13 +51,13 @@ from evenrank.stats.averages import AVERAGES, averages, one_count
 
 
 @app.command("evaluate")
-def metrics(
+def evaluate_command(
     context: typer.Context,
     ranks: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files of ranks (.parquet, .csv, .tsv), a row each; or folders, quoted patterns "
-            "('ranks/*.parquet') and URLs, whose files count as one."
+            help="Files of ranks (.parquet, .csv, .tsv), one row per file; or folders, quoted patterns "
+            "('ranks/*.parquet') and URLs, whose files are evaluated together."
         ),
     ] = None,
     metric: Metrics = None,
@@ -68,20 +66,21 @@ def metrics(
     average: Average = "micro",
     every_average: Annotated[
         bool,
-        typer.Option("--averages", help="Over targets, queries and relations, side by side."),
+        typer.Option("--averages", help="Show averages over targets, queries and relations."),
     ] = False,
     runs: Annotated[
         bool,
         typer.Option(
-            "--runs", help="Sum up the runs (seeds, folds) of each model the files name: mean, sd, n."
+            "--runs",
+            help="Summarize the runs (seeds, folds) of each model: mean, standard deviation, n.",
         ),
     ] = False,
     data: Annotated[
         str | None,
-        typer.Option(help=f"The graph that was ranked, to split by {', '.join(STRATA)}."),
+        typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}."),
     ] = None,
     interval: Annotated[
-        Method | None, typer.Option(help="Give intervals too: by the delta method or the bootstrap.")
+        Method | None, typer.Option(help="Add confidence intervals: delta method or bootstrap.")
     ] = None,
     level: Level = 0.95,
     unit: Unit = None,
@@ -90,43 +89,39 @@ def metrics(
     candidates: CandidatesOption = None,
     dask: Annotated[
         str | None,
-        typer.Option(help="Count by the workers of a Dask scheduler: its address, or local."),
+        typer.Option(help="Count on Dask workers: the address of a scheduler, or local."),
     ] = None,
     skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="Leave files that cannot be read out, and say so.")
+        bool, typer.Option("--skip-damaged", help="Skip unreadable files, with a warning.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="List every metric and stop.")] = False,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    quiet: QuietOption = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List all metrics and exit.")] = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Evaluate ranks: every metric, its chance level, and what is left above chance."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Evaluate ranks: metrics, chance-adjusted metrics, intervals."""
     if list_all:
         _list_metrics(form)
         return
     if not ranks:
-        raise InputError("no file of ranks given", do="evenrank evaluate FILE..., or evenrank demo")
+        raise InputError("no file of ranks", do="run evenrank evaluate FILE, or try evenrank demo")
     wanted: list[str | Expression] = [*(metric or ())]
     if every_average and average != "micro":
-        raise InputError("--averages shows all of them", got=f"--average {average} as well")
+        raise InputError("--averages excludes --average", got=f"--average {average}")
     if runs:
         others = "by every_average interval level unit samples seed dask skip_damaged"
-        refuse(context, others, "--runs gives the mean, sd and number of whole files")
+        refuse(context, others, "--runs summarizes whole files")
     if interval is None:
-        what = "--level, --unit, --samples and --seed are of intervals"
-        refuse(context, "level unit samples seed", what, do="ask for these with --interval")
+        what = "--level, --unit, --samples and --seed need --interval"
+        refuse(context, "level unit samples seed", what, do="add --interval delta or bootstrap")
     keys = tuple(by.split(",")) if by else ()
-    # a tally has no rows to draw from, to join with a graph, or to weigh by what comes later
+    # streams are tallied: single rows cannot be resampled, joined with a graph or reweighted
     whole = not dask and not skip_damaged and not any(map(is_several, ranks))
-    told = not set(STRATA).isdisjoint([*keys, *average.split(",")])  # a stream has them as columns
+    stratified = not set(STRATA).isdisjoint([*keys, *average.split(",")])  # columns of a stream
     needs_rows = {
         "--runs": runs,
         "--interval": interval is not None,
         "--averages": every_average,
-        "--data": data is not None or (whole and told),
+        "--data": data is not None or (whole and stratified),
     }
     if not any(needs_rows.values()) and (average == "micro" or not whole):
         question = {"by": keys, "average": average, "candidates": candidates}
@@ -136,9 +131,9 @@ def metrics(
     if not whole:
         option = next(option for option, asked in needs_rows.items() if asked)
         raise InputError(
-            f"{option} needs all ranks at once, which a stream never has",
+            f"{option} needs all ranks in memory",
             got="several files, a URL, --dask or --skip-damaged",
-            do="give one file for each model",
+            do="name one file per model",
         )
     paths = list(map(Path, ranks))
     loaded = [Ranks.load(path, candidates=candidates) for path in paths]
@@ -155,7 +150,7 @@ def metrics(
             *wanted,
             level=level,
             method=interval,
-            by=unit,
+            unit=unit,
             samples=samples,
             seed=seed,
             ties=ties,
@@ -174,7 +169,7 @@ def metrics(
 
 
 def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[Tallies]:
-    """Count what each argument names: here, or by the workers of a cluster."""
+    """Tally the files of each argument, here or on a cluster."""
     if dask is None:
         return [stream(one, **question) for one in ranks]
     with cluster.connect(dask) as client:
@@ -184,7 +179,7 @@ def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[T
 def _evaluated(
     ranks: Sequence[str], counted: list[Tallies], wanted: Sequence[str | Expression], ties: Ties | None
 ) -> Evaluation[Any]:
-    """One table of a single argument; else a row for each (and each group)."""
+    """Evaluate a single argument, or several with one row each (and per group)."""
     if len(counted) == 1:
         return counted[0].evaluate(*wanted, ties=ties)
     names = list(ranks) if any(map(is_several, ranks)) else file_names([Path(one) for one in ranks])
@@ -192,17 +187,17 @@ def _evaluated(
 
 
 def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> list[Ranks]:
-    """Add the strata that are asked for and not there yet."""
+    """Add the requested strata that the ranks do not have yet."""
     needed = [name for name in STRATA if name in keys and any(name not in r.keys for r in loaded)]
     if data is None:
         if needed:
             raise InputError(
-                f"{needed[0]} is told from the training triples",
-                do="name the graph that was ranked: --data NAME_OR_FOLDER",
+                f"{needed[0]} is computed from the training triples",
+                do="name the graph that was ranked with --data NAME_OR_FOLDER",
             )
         return loaded
     if not needed:
-        raise InputError("--data is there to split by a stratum", allowed=f"--by {', '.join(STRATA)}")
+        raise InputError("--data has no effect without a stratum", allowed=f"--by {', '.join(STRATA)}")
     graph = load(data)
     return [strata(ranks, graph, *needed) for ranks in loaded]
 
@@ -216,7 +211,7 @@ def rows_per_file(
     shown: Sequence[str],
     what: str = "ranks",
 ) -> Evaluation[Any]:
-    """One row per file (and group, and average); the protocol is what all of them agree on."""
+    """Evaluate each file (by group and average), with the protocol that all of them share."""
     several = len(shown) > 1
     tallies: list[Tally] = []
     labels: list[tuple[str, ...]] = []
@@ -237,14 +232,14 @@ def rows_per_file(
 
 
 def _runs(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, list[Ranks]]:
-    """Put the runs of each model together, by the names in their protocols; without, all are of one."""
+    """Group runs by the model that their protocols name; unnamed runs are all of one model."""
     once(paths, "run")
     models = [ranks.protocol.model or "" for ranks in loaded]
     if any(models) and not all(models):
         raise InputError(
-            "not every file says which model it is a run of",
-            got=f"none in {paths[models.index('')]}",
-            do="name it in the protocol (model), or sum these up apart",
+            "some files of runs name no model",
+            got=str(paths[models.index("")]),
+            do="name the model in the protocol, or summarize these files separately",
         )
     found: dict[str, list[Ranks]] = {}
     for model, ranks in zip(models, loaded, strict=True):
@@ -252,7 +247,7 @@ def _runs(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, list[Rank
     return found
 
 
-def _list_metrics(form: str) -> None:
+def _list_metrics(form: Format) -> None:
     examples = "hits@10 mean(2) quantile(0.9) chance(mrr) phi(mrr) index(hits@10) z(hits@10)"
     everything = [*NAMES.values(), *map(parse, examples.split()), *ALIASES.values()]
     shown = sorted(dict.fromkeys(everything), key=lambda e: isinstance(e, Adjusted))
@@ -277,7 +272,7 @@ def _list_metrics(form: str) -> None:
         *(f"  {name}: {', '.join(names)}" for name, names in aliases.items() if names),
     ]
     table = Table(header, rows, notes, labels=len(header))
-    print_table(table) if form == "text" else typer.echo(getattr(table, form)())
+    print_table(table) if form == "table" else typer.echo(getattr(table, form)())
 
 
 def _aliases(expression: Expression) -> list[str]:

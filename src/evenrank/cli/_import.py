@@ -1,4 +1,4 @@
-"""From ranks and predictions of others to ranks: `evenrank import`."""
+"""Importing ranks and predictions of other libraries: `evenrank import`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ import numpy as np
 import typer
 
 from evenrank.cli._shell import (
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     Average,
     By,
+    FormatOption,
     Metrics,
     OwnTies,
+    QuietOption,
     SplitOption,
     SplitsOption,
     UnseenOption,
     app,
     check_writable,
-    chosen_form,
     file_names,
     once,
     show,
@@ -45,8 +42,8 @@ from evenrank.models.readers.checkpoint import reason, torch_file
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
 
-Format = Literal["ampligraph", "anyburl", "libkge", "lists", "ogb", "pykeen", "trec", "wikikg90m"]
-FILES: dict[Format, str] = {
+Source = Literal["ampligraph", "anyburl", "libkge", "lists", "ogb", "pykeen", "trec", "wikikg90m"]
+FILES: dict[Source, str] = {
     "ampligraph": "the array of ranks (.npy)",
     "anyburl": "a file of predictions",
     "libkge": "trace.yaml, or its folder",
@@ -56,10 +53,10 @@ FILES: dict[Format, str] = {
     "trec": "a run and its judgements",
     "wikikg90m": "t_pred_top10 (.npz) and the answers (.npy)",
 }
-LISTS: set[Format] = {"anyburl", "lists", "trec", "wikikg90m"}
-GRAPHS: set[Format] = {"ampligraph", "anyburl", "libkge", "lists", "pykeen"}
-# the formats that an option is for
-USES: dict[str, set[Format]] = {
+LISTS: set[Source] = {"anyburl", "lists", "trec", "wikikg90m"}
+GRAPHS: set[Source] = {"ampligraph", "anyburl", "libkge", "lists", "pykeen"}
+# the sources that each option applies to
+USES: dict[str, set[Source]] = {
     "data": GRAPHS,
     "split": GRAPHS,
     "sides": GRAPHS,
@@ -74,13 +71,13 @@ USES: dict[str, set[Format]] = {
     "lenient": LISTS,
     "trust-pickle": {"ampligraph", "ogb", "pykeen", "wikikg90m"},
 }
-NAME_IT = "name it: --data NAME_OR_FOLDER"
+NAME_IT = "name the graph with --data NAME_OR_FOLDER"
 PREDICTED = ("t_pred_top10", "t_correct_index", "t")
 
 
 @dataclass(frozen=True)
-class Given:
-    """What the shell was told."""
+class Arguments:
+    """The arguments of the command."""
 
     files: list[Path]
     graph: Graph | None
@@ -98,32 +95,32 @@ class Given:
 
     @property
     def file(self) -> Path:
-        """The only file."""
+        """The single file; raises `InputError` if there are several."""
         if len(self.files) > 1:
-            raise InputError("one file is read at a time here", got=" ".join(map(str, self.files)))
+            raise InputError("this source is read from one file", got=" ".join(map(str, self.files)))
         return self.files[0]
 
     @property
     def data(self) -> Graph:
         """The graph."""
         if self.graph is None:
-            raise InputError("no graph to read the names from", do=NAME_IT)
+            raise InputError("the names of entities need a graph", do=NAME_IT)
         return self.graph
 
     @property
     def task(self) -> Task | int:
-        """What was ranked, or among how many candidates."""
+        """The task that was ranked, or the number of candidates."""
         if self.graph is not None:
             return self.asked(self.graph)
         if self.candidates is None:
             raise InputError(
                 "the number of candidates is not known",
-                do="name the graph that was ranked (--data), or the number (--candidates)",
+                do="name the graph that was ranked with --data, or the number with --candidates",
             )
         return self.candidates
 
 
-def _lists(given: Given, read: Callable[..., Ranks]) -> Ranks:
+def _lists(given: Arguments, read: Callable[..., Ranks]) -> Ranks:
     return read(
         given.file,
         given.data,
@@ -134,7 +131,7 @@ def _lists(given: Given, read: Callable[..., Ranks]) -> Ranks:
     )
 
 
-def _ogb(given: Given) -> Ranks:
+def _ogb(given: Arguments) -> Ranks:
     once(given.files, "file of predictions")
     parts = [
         ogb.ranks(_arrays(file, given.trust_pickle), protocol={"model": given.model})
@@ -146,14 +143,14 @@ def _ogb(given: Given) -> Ranks:
     return reduce(add, (part.with_keys(file=name) for name, part in named))
 
 
-def _trec(given: Given) -> Ranks:
+def _trec(given: Arguments) -> Ranks:
     if len(given.files) != 2:
         got = " ".join(map(str, given.files))
-        raise InputError("trec takes a run and its judgements", got=got)
+        raise InputError("trec needs two files, a run and its judgements", got=got)
     if given.candidates is None:
         raise InputError(
             "the number of candidates is not known",
-            do="give the number of documents in the collection: --candidates",
+            do="pass the number of documents in the collection with --candidates",
         )
     return trec.ranks(
         *given.files,
@@ -166,22 +163,22 @@ def _trec(given: Given) -> Ranks:
     )
 
 
-def _wikikg90m(given: Given) -> Ranks:
+def _wikikg90m(given: Arguments) -> Ranks:
     found: dict[str, Any] = {}
     for file in given.files:
         for name, values in _arrays(file, given.trust_pickle).items():
-            # OGB's files of answers are val_t.npy and val_t_correct_index.npy
+            # OGB names them val_t.npy and val_t_correct_index.npy
             known = next((known for known in PREDICTED if f"_{name}".endswith(f"_{known}")), None)
             if known is None:
                 allowed = ", ".join(PREDICTED)
-                raise InputError(f"{file}: no array of WikiKG90M's", got=name, allowed=allowed)
+                raise InputError(f"{file}: unknown array", got=name, allowed=allowed)
             found[known] = values
     return topk.wikikg90m(
         {topk.TAILS: found}, candidates=given.candidates, lenient=given.lenient, model=given.model
     )
 
 
-READERS: dict[Format, Callable[[Given], Ranks]] = {
+READERS: dict[Source, Callable[[Arguments], Ranks]] = {
     "ampligraph": lambda given: dumps.ampligraph(
         _only(given.file, given.trust_pickle), given.task, settled=given.settled, model=given.model
     ),
@@ -202,7 +199,7 @@ READERS: dict[Format, Callable[[Given], Ranks]] = {
 
 
 def _arrays(file: Path, trust_pickle: bool) -> dict[str, Any]:
-    """Read arrays by their names; a single array has its file's."""
+    """Read arrays by name; a single array is named like its file."""
     if not file.exists():
         raise InputError("no such file", got=str(file))
     if file.suffix in (".pt", ".pth"):
@@ -234,66 +231,65 @@ def _only(file: Path, trust_pickle: bool) -> Any:
 
 @app.command("import")
 def import_command(
-    form: Annotated[Format, typer.Argument(metavar="FORMAT", help=", ".join(FILES))],
+    source: Annotated[Source, typer.Argument(metavar="SOURCE", help="Kind of the files.")],
     files: Annotated[
         list[Path], typer.Argument(help="; ".join(f"{name}: {what}" for name, what in FILES.items()))
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the ranks here (.parquet or .csv).")
+        Path | None, typer.Option("--out", "-o", help="File to write the ranks to (.parquet, .csv).")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="The graph: a folder, or a name of evenrank data list.")
+        str | None, typer.Option(help="Graph: a folder, or a name from evenrank data list.")
     ] = None,
     split: SplitOption = "test",
     sides: Annotated[
-        Literal["both", "tail", "head", "relation"], typer.Option(help="What was asked for.")
+        Literal["both", "tail", "head", "relation"], typer.Option(help="The sides that were predicted.")
     ] = "both",
     filter_: SplitsOption = "all",
     unseen: UnseenOption = "keep",
     candidates: Annotated[
-        int | None, typer.Option(help="Candidates per target, where no graph tells.")
+        int | None, typer.Option(help="Number of candidates per target, if there is no --data.")
     ] = None,
     names: Annotated[
-        Path | None, typer.Option(help="LibKGE's data folder, which names its numbers.")
+        Path | None, typer.Option(help="LibKGE: data folder with the names of entities.")
     ] = None,
     order: Annotated[
-        Order, typer.Option(help="Lists are ordered by their scores, or as they are listed.")
+        Order, typer.Option(help="Rank lists by their scores, or in the order of the file.")
     ] = "scores",
     targets: Annotated[
-        Targets, typer.Option(help="TREC: every relevant document, or the first one of a query.")
+        Targets, typer.Option(help="TREC: rank every relevant document, or the first of each query.")
     ] = "every",
-    relevant: Annotated[int, typer.Option(help="TREC: the least judgement of what is relevant.")] = 1,
+    relevant: Annotated[int, typer.Option(help="TREC: least judgement that counts as relevant.")] = 1,
     settled: Annotated[
-        Literal["worst", "middle", "best"], typer.Option(help="AmpliGraph: its ranking_strategy.")
+        Literal["worst", "middle", "best"], typer.Option(help="AmpliGraph: the ranking_strategy used.")
     ] = "worst",
     lenient: Annotated[
         bool,
         typer.Option(
-            "--lenient", help="Leave unknown answers out; let the best place of repeated count."
+            "--lenient", help="Skip unknown answers, and count repeated ones at their best rank."
         ),
     ] = False,
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Unpickle a .pt that may run code when it is read.")
+        bool, typer.Option("--trust-pickle", help="Unpickle .pt files; pickles can run any code.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option(help="The name of the model (the name of the first file).")
+        str | None, typer.Option(help="Name of the model. By default that of the first file.")
     ] = None,
     metric: Metrics = None,
     by: By = None,
     ties: OwnTies = None,
     average: Average = "micro",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    quiet: QuietOption = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Take ranks and predictions of others: print the table and keep the ranks."""
-    shown = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Import ranks or predictions of other libraries.
+
+    Prints the metrics and, with --out, saves the ranks.
+    """
     if out is not None:
         check_writable(out)
-    wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
-    said = {
+    wanted = [parse(name) for name in metric or ()]  # before the work
+    given = {
         "data": data is not None,
         "split": split != "test",
         "sides": sides != "both",
@@ -308,15 +304,17 @@ def import_command(
         "lenient": lenient,
         "trust-pickle": trust_pickle,
     }
-    for option, formats in USES.items():
-        if said[option] and form not in formats:
-            raise InputError(f"--{option} is not for {form}", allowed=", ".join(sorted(formats)))
+    for option, sources in USES.items():
+        if given[option] and source not in sources:
+            raise InputError(
+                f"--{option} does not apply to {source}", allowed=", ".join(sorted(sources))
+            )
     for option in ("sides", "filter", "unseen"):
-        if said[option] and data is None:
-            raise InputError(f"--{option} goes with a graph", do=NAME_IT)
+        if given[option] and data is None:
+            raise InputError(f"--{option} needs a graph", do=NAME_IT)
     if data is not None and candidates is not None:
-        raise InputError("--data tells the candidates", do="leave --candidates out")
-    given = Given(
+        raise InputError("--data excludes --candidates", do="leave one of them out")
+    arguments = Arguments(
         files,
         None if data is None else load(data, unseen=unseen),
         split,
@@ -334,10 +332,10 @@ def import_command(
     with warnings.catch_warnings():
         if quiet:
             warnings.simplefilter("ignore")
-        ranks = READERS[form](given)
+        ranks = READERS[source](arguments)
     if not quiet and ranks.protocol.scores:
         typer.echo(f"note: {ranks.protocol.scores}", err=True)
     if out is not None:
         ranks.save(out)
-    source = ranks.by(*by.split(",")) if by else ranks
-    show(source.evaluate(*wanted, ties=ties, average=average), shown)
+    grouped = ranks.by(*by.split(",")) if by else ranks
+    show(grouped.evaluate(*wanted, ties=ties, average=average), form)

@@ -1,4 +1,4 @@
-"""From models to ranks: `evenrank rank`, `demo`."""
+"""Ranking with models: `evenrank rank`, `demo`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,20 @@ from evenrank._internal.table import figure
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._shell import (
     ENDINGS,
-    AsCsv,
-    AsJson,
-    AsLatex,
-    AsMarkdown,
     Average,
     By,
+    FormatOption,
     Metrics,
     OwnTies,
+    QuietOption,
     SplitsOption,
     app,
     check_writable,
-    chosen_form,
     file_names,
-    in_shell,
     show,
     splits,
 )
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.graphs import Unseen, load
 from evenrank.graphs.make_task import Candidates
 from evenrank.metrics.grammar import parse
@@ -55,87 +51,92 @@ def rank_command(
     model: Annotated[
         list[Path],
         typer.Argument(
-            help="Models saved by evenrank (.safetensors) or checkpoints of other libraries."
+            help="Models saved by evenrank (.safetensors), or checkpoints of other libraries."
         ),
     ],
-    data: Annotated[str, typer.Option(help="A folder with a graph, or a name of evenrank data list.")],
+    data: Annotated[str, typer.Option(help="Graph: a folder, or a name from evenrank data list.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Write the ranks here (.parquet or .csv); of several models, a folder."
+            "--out",
+            "-o",
+            help="File to write the ranks to (.parquet, .csv); a folder for several models.",
         ),
     ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help=f"What kind of checkpoint it is: auto, {', '.join(READERS)}.")
+    model_format: Annotated[
+        str, typer.Option(help=f"Library that saved the checkpoint: auto, {', '.join(READERS)}.")
     ] = "auto",
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Unpickle a checkpoint, which may run code in it.")
+        bool, typer.Option("--trust-pickle", help="Unpickle the checkpoint; pickles can run any code.")
     ] = False,
-    split: Annotated[str, typer.Option(help="The split whose triples are ranked.")] = "test",
-    sides: Annotated[Sides, typer.Option(help="What is asked for; both means tail and head.")] = "both",
+    split: Annotated[str, typer.Option(help="Split to rank.")] = "test",
+    sides: Annotated[Sides, typer.Option(help="Sides to predict; both means tail and head.")] = "both",
     filter_: SplitsOption = "all",
     candidates: Annotated[
         str,
         typer.Option(
-            help="all; typed (as seen in train); sampled:K; or a type_constrain.txt of OpenKE."
+            help="all; typed (seen in training); sampled:K; or a type_constrain.txt of OpenKE."
         ),
     ] = "all",
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for --candidates sampled:K.")] = 0,
     outside: Annotated[
-        Outside, typer.Option(help="What to do with targets that are not among their candidates.")
+        Outside, typer.Option(help="How to treat targets that are not among their candidates.")
     ] = "refuse",
     unseen: Annotated[
         Unseen | None,
-        typer.Option(help="Keep or drop what train never shows (keep, or as the protocol does)."),
+        typer.Option(
+            help="Keep or drop entities and relations not seen in training. By default keep, or as "
+            "--protocol does."
+        ),
     ] = None,
     protocol: Annotated[
-        Name | None, typer.Option(help="Filter, compare scores and rank ties as this library does.")
+        Name | None, typer.Option(help="Filter, compare scores and break ties as this library does.")
     ] = None,
     metric: Metrics = None,
     by: By = None,
     ties: OwnTies = None,
     average: Average = "micro",
     device: Annotated[str, typer.Option(help="cpu, cuda, auto, or torch:DEVICE.")] = "cpu",
-    memory: Annotated[str | None, typer.Option(help="Working space, e.g. 500MB.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Cores to use (all).")] = None,
+    memory: Annotated[str | None, typer.Option(help="Limit of working memory, e.g. 500MB.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Number of threads. By default all cores.")] = None,
     exact: Annotated[
         bool,
-        typer.Option(help="Certify every comparison; else compare plain scores as they come."),
+        typer.Option(help="Certify every comparison of scores, or compare plain float32 scores."),
     ] = True,
     mesh: Annotated[
         str | None,
         typer.Option(
-            help="What the processes of torchrun share out: queries (unless told), candidates, or both, "
-            "e.g. queries=2,candidates=4."
+            help="Process mesh under torchrun: distribute queries (default), candidates, or both, e.g. "
+            "queries=2,candidates=4."
         ),
     ] = None,
-    into: Annotated[
+    checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Write blocks into this folder as they are finished; what was killed goes on there."
+            help="Checkpoint folder: finished blocks are saved there, and running the same command "
+            "again resumes."
         ),
     ] = None,
     dask: Annotated[
         str | None,
         typer.Option(
-            help="Rank by the workers of a Dask scheduler: its address, or local (with --into)."
+            help="Rank on Dask workers: the address of a scheduler, or local. Needs --checkpoint."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    as_markdown: AsMarkdown = False,
-    as_latex: AsLatex = False,
+    quiet: QuietOption = False,
+    form: FormatOption = "table",
 ) -> None:
-    """Rank models on a graph: filtered, both sides; print the table and keep the ranks."""
-    form = chosen_form(as_json, as_csv, as_markdown, as_latex)
+    """Rank the test triples of a graph by trained models.
+
+    Prints the metrics and, with --out, saves the ranks.
+    """
     process = launched()
     if process is not None:
         mesh = mesh or "queries"
-    if process:  # the first one, 0, speaks and writes for all
+    if process:  # only process 0 prints and writes
         quiet, out = True, None
-    files, folders = _places(model, out), _folders(model, into)
-    wanted = [parse(name) for name in metric or ()]  # a slip should show before the work, not after it
+    files, folders = _places(model, out), _folders(model, checkpoint)
+    wanted = [parse(name) for name in metric or ()]  # before the work
     graph = load(data, unseen=unseen or (preset(protocol).unseen if protocol else "keep"))
     task = graph.task(
         split,
@@ -148,17 +149,20 @@ def rank_command(
     )
     if not quiet:
         for note in graph.notes:
-            typer.echo(f"note: {in_shell(note)}", err=True)
+            typer.echo(f"note: {note}", err=True)
     ranked = []
-    with _ranker(dask, into, threads=threads, exact=exact, mesh=mesh) as ranker:
+    with _ranker(dask, checkpoint, threads=threads, exact=exact, mesh=mesh) as ranker:
         for path, file, folder in zip(model, files, folders, strict=True):
-            # workers map the file too; else nobody should mind if it is written anew meanwhile
+            # workers map the file as well; otherwise it may be overwritten meanwhile
             mapped = dask is not None
-            scorer = read_model(path, graph, format=format_, trust_pickle=trust_pickle, mapped=mapped)
+            scorer = read_model(
+                path, graph, format=model_format, trust_pickle=trust_pickle, mapped=mapped
+            )
             if not quiet:
                 for note in getattr(scorer, "notes", ()):
                     typer.echo(f"note: {path.name}: {note}", err=True)
-            ranks = ranker(scorer, task, device=device, memory=memory, progress=not quiet, into=folder)
+            options = {"device": device, "memory": memory, "progress": not quiet, "checkpoint": folder}
+            ranks = ranker(scorer, task, **options)
             if file is not None:
                 ranks.save(file)
             ranked.append(ranks)
@@ -177,7 +181,7 @@ def rank_command(
 
 
 def _places(models: list[Path], out: Path | None) -> list[Path | None]:
-    """Say where the ranks of each model go, and see that they can be written before the work begins."""
+    """Return the file for the ranks of each model, after checking that it can be written."""
     if out is None:
         return [None] * len(models)
     if len(models) == 1:
@@ -185,7 +189,9 @@ def _places(models: list[Path], out: Path | None) -> list[Path | None]:
         return [out]
     if out.is_file() or out.suffix in ENDINGS:
         raise InputError(
-            "the ranks of several models need a folder", got=str(out), do="name one, or rank one model"
+            "the ranks of several models need a folder",
+            got=str(out),
+            do="name a folder, or rank one model",
         )
     places = [place.with_name(f"{place.name}.parquet") for place in _apart(models, out)]
     out.mkdir(parents=True, exist_ok=True)
@@ -194,43 +200,49 @@ def _places(models: list[Path], out: Path | None) -> list[Path | None]:
     return [*places]
 
 
-def _folders(models: list[Path], into: Path | None) -> list[Path | None]:
-    """Say into which folder each model is ranked; several have one each."""
-    if into is None or len(models) == 1:
-        return [into] * len(models)
-    return [*_apart(models, into)]
+def _folders(models: list[Path], checkpoint: Path | None) -> list[Path | None]:
+    """Return the checkpoint folder of each model; several models have a folder each."""
+    if checkpoint is None or len(models) == 1:
+        return [checkpoint] * len(models)
+    return [*_apart(models, checkpoint)]
 
 
 def _apart(models: list[Path], folder: Path) -> list[Path]:
-    """Give each model a place in a folder, by its name, which must be its own."""
+    """Return a path in a folder for each model, by file name."""
     places = [folder / Path(name).name for name in file_names(models)]
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice is not None:
         raise InputError(
-            "two models would write to the same place", got=str(twice), do="rename one, or rank it apart"
+            "two models would write to the same place",
+            got=str(twice),
+            do="rename one, or rank it separately",
         )
     return places
 
 
 @contextmanager
-def _ranker(dask: str | None, into: Path | None, **options: Any) -> Iterator[Callable[..., Ranks]]:
-    """Say who ranks: this process, with others that torchrun started, or the workers of a cluster."""
+def _ranker(dask: str | None, checkpoint: Path | None, **options: Any) -> Iterator[Callable[..., Ranks]]:
+    """Yield the function that ranks: in this process (and others of torchrun), or on a cluster."""
     if dask is None:
         yield partial(rank, **options)
         return
-    if into is None:
-        raise InputError("a cluster ranks into a folder", got="--dask without --into", do="name one")
+    if checkpoint is None:
+        raise InputError(
+            "a cluster needs a checkpoint folder",
+            got="--dask without --checkpoint",
+            do=["name one by ", Option("checkpoint", "FOLDER")],
+        )
     if options != {"threads": None, "exact": True, "mesh": None}:
         raise InputError(
-            "the workers of a cluster rank exactly, each thread a block of its own",
-            got="--dask with --threads, --no-exact or --mesh",
+            "--dask excludes --threads, --no-exact and --mesh",
+            do="leave them out: workers rank exactly, one block per thread",
         )
     with cluster.connect(dask) as client:
         yield partial(cluster.rank, client=client)
 
 
 def _work(ranks: Ranks, task: Task, place: Path | None) -> str:
-    """Say what ranking took, this time."""
+    """Describe the work of this run."""
     work = ranks.work
     assert work is not None  # they were ranked just now
     words = []
@@ -240,7 +252,7 @@ def _work(ranks: Ranks, task: Task, place: Path | None) -> str:
             f"million/s ({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
         )
     if work.scores < task.scores:
-        words.append(f"{task.scores - work.scores:,} scores were there already")
+        words.append(f"{task.scores - work.scores:,} scores were resumed from the checkpoint")
     if place is not None:
         words.append(f"ranks in {place}")
     return "; ".join(words)
@@ -257,7 +269,7 @@ def _candidates(text: str) -> Candidates:
             )
         return text
     if not number.isdigit():
-        raise InputError("sampled candidates need a number", got=repr(text), do="write sampled:500")
+        raise InputError("sampled candidates need a number", got=repr(text), do="write e.g. sampled:500")
     return int(number)
 
 
@@ -265,9 +277,8 @@ DEMO = ("mrr", "chance(mrr)", "index(mrr)", "z(mrr)", "hits@10", "chance(hits@10
 
 
 @app.command("demo")
-def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
-    """Rank twelve bundled models on three graphs, and show why adjustment matters."""
-    form = chosen_form(as_json, False, as_markdown, False)
+def demo(form: FormatOption = "table") -> None:
+    """Rank bundled models and show why chance adjustment matters."""
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
     result = evaluate(
         [ranks.tally() for ranks in ranked],
@@ -285,19 +296,20 @@ def demo(as_json: AsJson = False, as_markdown: AsMarkdown = False) -> None:
     )
     show(result, form)
     work = [ranks.work for ranks in ranked if ranks.work is not None]
-    if form == "text":
+    if form == "table":
         typer.echo(
-            f"\nRanked just now: {len(work)} models, {sum(w.scores for w in work):,} scores, in "
+            f"\nRanked {len(work)} models: {sum(w.scores for w in work):,} scores in "
             f"{sum(w.seconds for w in work):.2f} s; codexsmall and wn18rr come from files of ranks.\n"
-            "The more candidates, the less chance gets, so mrr and hits@10 do not compare across\n"
-            "graphs. index puts chance at 0 and a perfect model at 1, on every graph; z counts the\n"
-            "standard deviations above chance, and grows with the number of targets too.\n"
+            "The chance level falls with the number of candidates, so mrr and hits@10 cannot be\n"
+            "compared across graphs. The index is 0 at chance level and 1 for a perfect model, on\n"
+            "every graph; z counts standard deviations above chance, and grows with the number of\n"
+            "targets as well.\n"
             "Next: evenrank rank MODEL --data DIR, evenrank evaluate FILE, evenrank --help"
         )
 
 
 def _ranked() -> Iterator[Ranks]:
-    """Rank the bundled models, and read the bundled ranks of larger graphs."""
+    """Rank the bundled models, and load the bundled ranks of larger graphs."""
     folder = files("evenrank.cli").joinpath("demo")
     tasks = {name: load(name).task("test") for name in ("nations", "kinships", "umls")}
     for name, task in tasks.items():

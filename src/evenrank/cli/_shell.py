@@ -1,10 +1,9 @@
-"""What all commands share: the options they have in common, and how results are shown."""
+"""Shared by all commands: common options, and the output of results."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -16,78 +15,85 @@ from evenrank.errors import InputError
 from evenrank.graphs import Unseen, atlas
 from evenrank.metrics.ties import Ties
 
+
+def show_help(context: typer.Context) -> None:
+    """Print the help of a group that is called without a command."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Rank-based evaluation on an even footing: exact, chance-adjusted metrics.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Rank-based evaluation of link prediction and other rankings: exact, chance-adjusted metrics.",
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
-AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Write a Markdown table.")]
-AsLatex = Annotated[bool, typer.Option("--latex", help="Write a LaTeX table (booktabs).")]
+Format = Literal["table", "json", "csv", "markdown", "latex"]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="Output format; LaTeX tables use booktabs.")
+]
+TableOrJson = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", "-m", help="A metric such as mrr, 'z(hits@10)'; repeatable."),
+    typer.Option("--metric", "-m", help="A metric such as mrr or 'z(hits@10)'; repeatable."),
 ]
-By = Annotated[str | None, typer.Option(help="Split by key columns, e.g. relation,side.")]
+By = Annotated[str | None, typer.Option(help="Group by key columns, e.g. relation,side.")]
 OwnTies = Annotated[
-    Ties | None, typer.Option(help="How tied scores are ranked (expected, or as the protocol does).")
+    Ties | None,
+    typer.Option(help="Tie-breaking rule. By default that of the protocol, otherwise expected."),
 ]
 Average = Annotated[
-    str, typer.Option(help="micro, query, or key columns that weigh the same, e.g. relation.")
+    str, typer.Option(help="micro, or a macro average: over query, or key columns such as relation.")
 ]
-Level = Annotated[float, typer.Option(help="How sure an interval, or a claim, is to be.")]
+Level = Annotated[float, typer.Option(help="Confidence level.")]
 Unit = Annotated[
     str | None,
     typer.Option(
-        help="What is drawn, or flipped, as one: target, triple, query or key columns (triple, where "
-        "there are triples)."
+        help="Resampling unit: target, triple, query or key columns. By default triple, if the ranks "
+        "have triples."
     ),
 ]
-Samples = Annotated[int, typer.Option(help="How many bootstrap samples, or flips, are drawn.")]
-Seed = Annotated[int, typer.Option(help="The seed of what is drawn.")]
+Samples = Annotated[int, typer.Option(help="Number of bootstrap samples or permutations.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 CandidatesOption = Annotated[
-    int | None, typer.Option(help="Candidates per target, for files without that column.")
+    int | None, typer.Option(help="Number of candidates per target, for files without that column.")
 ]
-DataOption = Annotated[str | None, typer.Option(help="The data set: evenrank atlas list names them.")]
+DataOption = Annotated[str | None, typer.Option(help="Data set, one of evenrank atlas list.")]
 SizesOption = Annotated[
     str | None,
     typer.Option(
         "--sizes",
-        help="Candidate counts: '14541x40932' (size x tasks), '100,200,300', or a file: ranks, "
-        "a table with columns size[,count[,weight]], or one number per line.",
+        help="Numbers of candidates: '14541x40932' (candidates x tasks), '100,200,300', or a file: "
+        "ranks, a table with columns size[,count[,weight]], or one number per line.",
     ),
 ]
 SplitsOption = Annotated[
     str,
-    typer.Option("--filter", help="Splits whose answers are left out: all, none, or e.g. train,valid."),
+    typer.Option(
+        "--filter",
+        help="Splits whose triples are filtered as known true answers: all, none, or e.g. train,valid.",
+    ),
 ]
 SplitOption = Annotated[str, typer.Option(help="The split that was ranked.")]
-SideOption = Annotated[atlas.Side, typer.Option(help="What was asked for.")]
+SidesOption = Annotated[atlas.Side, typer.Option("--sides", help="The sides that were predicted.")]
 FilterOption = Annotated[
     Literal["all", "none"],
-    typer.Option("--filter", help="Leave known answers of all splits out, or rank raw."),
+    typer.Option("--filter", help="Filtered by the known true answers of all splits, or raw (none)."),
 ]
-UnseenOption = Annotated[Unseen, typer.Option(help="Keep or drop what train never shows.")]
-FEW_ROWS = 24  # that are read one by one; more are looked through, though lines may wrap
+UnseenOption = Annotated[
+    Unseen, typer.Option(help="Keep or drop entities and relations not seen in training.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no notes.")]
+FEW_ROWS = 24  # a table too wide for the terminal is printed row by row only if it is this short
 KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
-ENDINGS = (".parquet", ".csv", ".tsv")  # that ranks are written with
+ENDINGS = (".parquet", ".csv", ".tsv")  # of files of ranks
 Row: TypeAlias = dict[str, str | int | float | None]
 
 
-def chosen_form(as_json: bool, as_csv: bool, as_markdown: bool, as_latex: bool) -> str:
-    """Name the output format that was asked for; refuse two."""
-    flags = {"json": as_json, "csv": as_csv, "markdown": as_markdown, "latex": as_latex}
-    chosen = [name for name, on in flags.items() if on]
-    if len(chosen) > 1:
-        raise InputError("only one output format at a time", got=", ".join(f"--{c}" for c in chosen))
-    return chosen[0] if chosen else "text"
-
-
 def refuse(context: typer.Context, options: str, what: str, do: str | None = None) -> None:
-    """Refuse those options that were written in the command, because they would say nothing there."""
+    """Raise `InputError` if any of these options was given: they have no effect in this command."""
     written = [
         option.opts[0]
         for option in context.command.params
@@ -98,18 +104,9 @@ def refuse(context: typer.Context, options: str, what: str, do: str | None = Non
         raise InputError(what, got=", ".join(written), do=do)
 
 
-def in_shell(text: str) -> str:
-    """Name options as the shell does, not as Python does.
-
-    >>> in_shell("or let targets join: outside='add'")
-    'or let targets join: --outside add'
-    """
-    return re.sub(r"\b(mesh|outside|unseen)='(\w+)'", r"--\1 \2", text)
-
-
-def show(result: Shown, form: str) -> None:
-    """Write a result to stdout, in the format that was asked for."""
-    if form != "text":
+def show(result: Shown, form: Format) -> None:
+    """Write a result to stdout."""
+    if form != "table":
         typer.echo(getattr(result, f"to_{form}")())
         return
     for i, table in enumerate(result.tables()):
@@ -119,7 +116,7 @@ def show(result: Shown, form: str) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print with rich on a terminal that is wide enough, a few rows one by one on a narrow one."""
+    """Print with rich if the terminal is wide enough; on a narrow one, print short tables row by row."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -143,47 +140,49 @@ def print_table(table: Table) -> None:
 
 
 def splits(text: str) -> list[str] | Literal["all"] | None:
-    """Read the splits whose answers are left out."""
+    """Parse the value of --filter."""
     if text == "all":
         return "all"
     return None if text == "none" else [name.strip() for name in text.split(",")]
 
 
 def file_names(paths: Sequence[Path]) -> list[str]:
-    """Name files by their stems, or in full where these are not different."""
+    """Name files by their stems, or by their full paths if stems repeat."""
     names = [path.stem for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
 def once(paths: Sequence[Path], what: str) -> None:
-    """Refuse a file that stands in the command twice."""
+    """Raise `InputError` if a file is given twice."""
     if len({path.resolve() for path in paths}) < len(paths):
-        raise InputError(f"one {what} twice", got=" ".join(map(str, paths)), do="give each file once")
+        raise InputError(
+            f"the same {what} twice", got=" ".join(map(str, paths)), do="name each file once"
+        )
 
 
 def check_writable(path: Path) -> None:
-    """Say so before an hour of ranking, not after it."""
+    """Check before the work, not after it, that ranks can be written to a path."""
     if path.suffix not in ENDINGS:
-        raise InputError("ranks are written as .parquet, .csv or .tsv", got=path.name)
+        raise InputError("files of ranks end in .parquet, .csv or .tsv", got=path.name)
     if not os.access(path.parent, os.W_OK) or path.is_dir():
         absent = "no permission" if path.parent.exists() else "no such folder"
         why = "a folder" if path.is_dir() else absent
         raise InputError(f"cannot write {path}", got=why, do="choose another place")
 
 
-def show_rows(rows: list[Row], labels: int, notes: list[str], form: str) -> None:
-    """Show records as a table of figures, or as JSON or CSV with all digits."""
+def show_rows(rows: list[Row], labels: int, notes: list[str], form: Format) -> None:
+    """Write records as a table, or as JSON or CSV in full precision."""
     if form == "json":
         echo_json(rows)
     elif form == "csv":
         typer.echo(as_csv(rows))
     else:
         table = Table(list(rows[0]), [list(map(shown, row.values())) for row in rows], notes, labels)
-        print_table(table) if form == "text" else typer.echo(getattr(table, form)())
+        print_table(table) if form == "table" else typer.echo(getattr(table, form)())
 
 
 def shown(value: str | int | float | None) -> str:
-    """Write one cell of such a table."""
+    """Write one cell of a table."""
     if value is None:
         return "–"
     return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else figure(value)

@@ -1,8 +1,8 @@
-"""Charts: values beside chance, as altair charts in one house style, for the page and for papers.
+"""Charts: values and chance levels as altair charts in one style, for the page and for papers.
 
-Every function takes rows (dictionaries) and gives an altair chart. Colours are named once, here: a
-chart is drawn with the light ones, and a drawing becomes dark, or follows the style sheet of a page, by
-putting other colours in their place. A model keeps its colour and its shape in every chart.
+Every function takes rows (dictionaries) and returns an altair chart. Charts are drawn in the light
+colours; for a dark theme, or for the style sheet of a page, the colours in the SVG are replaced. A model
+has the same colour and shape in every chart.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Mapping[str, Any]
 Chart: TypeAlias = "ConcatChart | HConcatChart"
-Part: TypeAlias = Any  # of a chart; altair is imported when it is needed, too late for its types
+Part: TypeAlias = Any  # of a chart; altair is imported when first used, too late for its types
 Theme = Literal["light", "dark", "page"]
 FORMATS = (".svg", ".png", ".pdf")
 PAPER = ("mrr", "index(mrr)", "z(mrr)")
 
-# name: light, dark; no colour stands twice, since a drawing is recoloured by its text
+# name: light, dark; every colour once, since colours are replaced as text
 COLOURS = {
     "card": ("#fefefe", "#1a1d23"),
     "ink": ("#1b1d22", "#e9eaee"),
@@ -49,21 +49,21 @@ COLOURS = {
 }
 LIGHT = {name: light for name, (light, _) in COLOURS.items()}
 HUES = [colour for name, colour in LIGHT.items() if name.startswith("model-")]
-# seven shapes and eight hues: fifty-six models look different
+# seven shapes and eight hues distinguish fifty-six models
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 CHANCE = {"color": LIGHT["chance"], "strokeDash": [4, 3], "strokeWidth": 1.5}
 UNDRAWABLE = re.compile("[\\x00-\\x1f\\x7f\\ud800-\\udfff\\ufffe\\uffff]")
-TWO_DECADES = 100  # an axis of fewer ranks has room for 2 and 5, too
+TWO_DECADES = 100  # shorter axes are labelled at 2 and 5 as well
 STROKES = [[1, 0], [9, 3], [2, 2], [9, 3, 2, 3]]
-FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # as wide in a browser as where it was measured
+FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # same widths in browsers as in vl-convert
 
 
 def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
-    """Draw a panel per metric, data sets side by side, a point per model: the paper's figure.
+    """Draw a panel per metric, with data sets side by side and a point per model.
 
-    A row has `data`, `model`, `metric` and `value`; perhaps `low` and `high` (an interval), `chance`
-    (the chance level of a raw metric) and `published` (true: drawn hollow). Data sets and models keep
-    the order in which they first come.
+    A row has `data`, `model`, `metric` and `value`; optionally `low` and `high` (an interval), `chance`
+    (the chance level of a plain metric) and `published` (true: drawn hollow). Data sets and models keep
+    the order of the rows.
     """
     rows = [dict(row, published=bool(row.get("published"))) for row in drawable(rows)]
     found = [metric for metric in metrics if any(row["metric"] == metric for row in rows)]
@@ -75,8 +75,9 @@ def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
     )
     notes = {
         "Filled: exact. Hollow: as published.": any(row["published"] for row in rows),
-        "Level bars and dashes: chance.": any("chance" in row for row in rows) or len(found) > 1,
-        "Upright bars: intervals.": any("low" in row for row in rows),
+        "Horizontal bars and dashes: chance level.": any("chance" in row for row in rows)
+        or len(found) > 1,
+        "Vertical bars: confidence intervals.": any("low" in row for row in rows),
     }
     return finish(chart, " ".join(note for note, so in notes.items() if so))
 
@@ -94,7 +95,7 @@ def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
         if z
         else alt.Scale(domainMin=min(0.0, *values), nice=True)
     )
-    short = "format(datum.value, '~s')"  # by hand: a symlog axis would write 10 as 0k beside 1k
+    short = "format(datum.value, '~s')"  # a symlog axis would write 10 as 0k next to 1k
     ticks = {"values": decades(values), "labelExpr": short} if z else {"tickCount": 6, "format": "~g"}
     axis = alt.Axis(grid=True, **ticks)
     base = alt.Chart(alt.Data(values=rows), width=322, height=260)
@@ -124,23 +125,23 @@ def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
         ),
     ]
     plain = not isinstance(expression, Adjusted)
-    # a label at the top of an axis lifts the title; something unseen lifts that of every panel alike
+    # an invisible mark keeps the titles of all panels at the same height
     unseen = alt.Chart(alt.Data(values=[{}])).mark_rule(opacity=0)
     lift = unseen.encode(x=alt.value(0), y=alt.value(-9), y2=alt.value(0))
     return alt.layer(lift, *layers[plain:], title=f"{metric} {arrow(expression)}")
 
 
 def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
-    """Draw, for each data set, the share of targets within each rank, beside what chance gets.
+    """Draw the cumulative distribution of ranks for each data set, with that of random ranking.
 
-    A row has `data`, `model` (empty: chance), `rank` and `share`.
+    A row has `data`, `model` (empty for random ranking), `rank` and `share`.
     """
     alt = altair()
     rows = drawable(rows)
     models = [model for model in distinct(rows, "model") if model]
     legend = alt.Legend(columns=8, symbolSize=400)
     looks = {"color": of_models(models, legend)[0]}
-    if len(models) > len(HUES):  # lines have no shapes to tell models of one hue apart
+    if len(models) > len(HUES):  # lines have no shapes to distinguish models of one hue
         strokes = [STROKES[i // len(HUES) % len(STROKES)] for i in range(len(models))]
         scale = alt.Scale(domain=models, range=strokes)
         looks["strokeDash"] = alt.StrokeDash(
@@ -151,8 +152,8 @@ def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
         base = alt.Chart(alt.Data(values=[r for r in rows if r["data"] == data]), width=475, height=260)
         few = max(r["rank"] for r in rows if r["data"] == data) < TWO_DECADES
         axis = powers((1, 2, 5) if few else (1,))
-        x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank", axis=axis)
-        y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), title="share of targets within that rank")
+        x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank k", axis=axis)
+        y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), title="share of targets with rank ≤ k")
         y.axis = alt.Axis(format=".0%", tickCount=5)
         return alt.layer(
             base.transform_filter("datum.model == ''")
@@ -165,15 +166,15 @@ def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
         )
 
     return finish(
-        alt.concat(*map(one, distinct(rows, "data")), columns=columns), "Short dashes: chance."
+        alt.concat(*map(one, distinct(rows, "data")), columns=columns), "Short dashes: random ranking."
     )
 
 
 def relations(rows: Iterable[Row], metric: str, note: str = "", columns: int = 2) -> Chart:
-    """Draw, for each data set, a line of points per relation: a model's index on it, and chance at 0.
+    """Draw the index of every model by relation, for each data set; chance level is at 0.
 
-    A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order. `note` says
-    which of them are shown, where not all are.
+    A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order. `note` tells
+    which relations are shown, if not all are.
     """
     alt = altair()
     rows = drawable(rows)
@@ -182,7 +183,7 @@ def relations(rows: Iterable[Row], metric: str, note: str = "", columns: int = 2
 
     def one(data: str) -> Part:
         mine = [row for row in rows if row["data"] == data]
-        # models stand a little below each other, so that equal ones do not hide each other
+        # models are offset, so that equal values do not overlap
         step = {"step": max(24, 4 * len(models)), "for": "position"}
         base = alt.Chart(alt.Data(values=mine), width=405, height=step)
         names = alt.Axis(labelLimit=150, ticks=False, grid=True)
@@ -204,13 +205,13 @@ def relations(rows: Iterable[Row], metric: str, note: str = "", columns: int = 2
         )
 
     chart = alt.concat(*map(one, distinct(rows, "data")), columns=columns)
-    return finish(chart, f"Dashed: chance. {note}".rstrip())
+    return finish(chart, f"Dashed: chance level. {note}".rstrip())
 
 
 def calibration(rows: Iterable[Row], columns: int = 3) -> Chart:
-    """Draw, for each metric, how much more often chance reaches a z than a normal law would.
+    """Draw the exact tail probabilities of z divided by those of a normal distribution, by metric.
 
-    A row has `data`, `metric`, `z` and `ratio` (exact probability over the normal law's).
+    A row has `data`, `metric`, `z` and `ratio`.
     """
     alt = altair()
     rows = drawable(rows)
@@ -237,29 +238,29 @@ def calibration(rows: Iterable[Row], columns: int = 3) -> Chart:
         )
 
     chart = alt.concat(*map(one, distinct(rows, "metric")), columns=columns)
-    return finish(chart, "Dashed: what a normal law says.")
+    return finish(chart, "Dashed: normal distribution.")
 
 
 # Drawing ------------------------------------------------------------------------------------------
 
 
 def svg(chart: Chart, theme: Theme = "light") -> str:
-    """Draw a chart as SVG text; for a page, its colours are left to the style sheet: var(--ink)."""
+    """Return a chart as SVG; for a page, colours are CSS variables such as var(--ink)."""
     import vl_convert
 
-    # not validated: the tests do that, and it would take as long as drawing
+    # validation, done in the tests, would take as long as drawing
     drawing = str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
     for name, (light, dark) in COLOURS.items():
         colour = {"light": light, "dark": dark, "page": f"var(--{name})"}[theme]
-        drawing = drawing.replace(f'"{light}"', f'"{colour}"')  # the attribute, not a name that says it
+        drawing = drawing.replace(f'"{light}"', f'"{colour}"')  # attributes only, not names
     return drawing
 
 
 def save(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> Path:
-    """Write a chart as SVG, PNG or PDF, by the name's ending."""
+    """Save a chart as SVG, PNG or PDF, by the suffix of the path."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise InputError("charts are written as .svg, .png or .pdf", got=path.name)
+        raise InputError("unknown format of a chart", got=path.name, allowed=", ".join(FORMATS))
     drawing = svg(chart, theme)
     with replacing(path) as file:
         file.write_bytes(_convert(drawing, path.suffix.lower()))
@@ -278,27 +279,27 @@ def _convert(drawing: str, form: str) -> bytes:
 
 @cache
 def altair() -> Any:
-    """Import altair, or say how to install it."""
+    """Import altair; raise `InputError` if it is not installed."""
     try:
         import altair
-        import vl_convert  # noqa: F401  # draws what altair describes
-    except ModuleNotFoundError as error:
+        import vl_convert  # noqa: F401  # renders charts of altair
+    except ModuleNotFoundError:
         raise InputError(
-            "charts need altair and vl-convert-python", got=str(error), do="install evenrank[report]"
+            "charts need altair and vl-convert-python", do="install evenrank[report]"
         ) from None
     return altair
 
 
-# What charts share --------------------------------------------------------------------------------
+# Shared by all charts -------------------------------------------------------------------------------
 
 
 def finish(chart: Part, note: str = "") -> Chart:
-    """Put the house style on a chart, and a note above it."""
+    """Apply the common style to a chart, with a note above it."""
     muted, ink = LIGHT["muted"], LIGHT["ink"]
     text = {"labelColor": muted, "titleColor": muted, "labelFontSize": 12, "titleFontSize": 12}
     config = {
         "background": LIGHT["card"],
-        "padding": {"left": 5, "top": 5, "right": 12, "bottom": 5},  # the last label may stand out
+        "padding": {"left": 5, "top": 5, "right": 12, "bottom": 5},  # room for the last label
         "font": FONT,
         "axis": text
         | {
@@ -316,14 +317,14 @@ def finish(chart: Part, note: str = "") -> Chart:
     if note:
         quiet = {"fontSize": 12, "fontWeight": "normal", "color": muted, "offset": 12, "limit": 900}
         chart = chart.properties(title={"text": note, **quiet})
-    alike = dict.fromkeys(("color", "shape", "strokeDash"), "shared")
-    apart = dict.fromkeys(("x", "xOffset", "yOffset"), "independent")
-    shared = chart.resolve_scale(**alike, **apart)
+    common = dict.fromkeys(("color", "shape", "strokeDash"), "shared")
+    separate = dict.fromkeys(("x", "xOffset", "yOffset"), "independent")
+    shared = chart.resolve_scale(**common, **separate)
     return shared.configure(**config)  # type: ignore[no-any-return]
 
 
 def of_models(models: Sequence[str], legend: Part = None) -> tuple[Part, Part]:
-    """Give every model its colour and its shape, told by one legend."""
+    """Return the colour and shape encodings of models, with one legend."""
     alt = altair()
     colours = alt.Scale(domain=list(models), range=cycle(HUES, len(models)))
     shapes = alt.Scale(domain=list(models), range=cycle(SHAPES, len(models)))
@@ -335,7 +336,7 @@ def of_models(models: Sequence[str], legend: Part = None) -> tuple[Part, Part]:
 
 
 def powers(first: Sequence[int] = (1,)) -> Part:
-    """Label an axis of powers by those that start so: 1, 10, 100, 1k, ...; the rest has no words."""
+    """Return a logarithmic axis that labels only ticks with these leading digits: 1, 10, 100, 1k."""
     alt = altair()
     digit = "round(1e6 * datum.value / pow(10, floor(log(datum.value)/LN10 + 1e-9))) / 1e6"
     return alt.Axis(
@@ -346,7 +347,7 @@ def powers(first: Sequence[int] = (1,)) -> Part:
 
 
 def decades(values: Sequence[float]) -> list[float]:
-    """Give 0 and the powers of ten, of both signs, that an axis with these values shows.
+    """Return 0 and the powers of ten, of both signs, in the range of the values.
 
     >>> decades([-3, 250])
     [-1.0, 0.0, 1.0, 10.0, 100.0]
@@ -361,7 +362,7 @@ def decades(values: Sequence[float]) -> list[float]:
 
 
 def drawable(rows: Iterable[Row]) -> list[Row]:
-    r"""Put a sign for every character that SVG cannot hold: the drawing library would end the process.
+    r"""Replace characters that SVG cannot hold, which would crash the drawing library.
 
     >>> drawable([{"model": "a\x01b", "value": 0.5}]) == [{"model": "a\ufffdb", "value": 0.5}]
     True
@@ -373,7 +374,7 @@ def drawable(rows: Iterable[Row]) -> list[Row]:
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:
-    """Give what a column holds, each thing once, in the order of coming."""
+    """Return the distinct values of a column, in order of appearance."""
     return list(dict.fromkeys(row[name] for row in rows))
 
 

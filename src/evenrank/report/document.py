@@ -1,36 +1,38 @@
-"""Reports: from files of ranks to one page with words, tables and charts, and to files for papers.
+"""Reports: a page with a summary, tables and charts, made from ranks, and tables for papers.
 
-A report is made of ranks alone, and keeps them: a page can be read back (`reload`), joined with more
-files, and written anew, with every interval and test computed again.
+A page stores the ranks it was made from: it can be read again (`reload`), extended by more files, and
+written anew, with all intervals and tests recomputed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from evenrank._internal.files import replacing
+from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Shown, Table
 from evenrank.errors import InputError
 from evenrank.graphs import Graph
-from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, cell
 from evenrank.ranks.ranks import Ranks
 from evenrank.report import charts, page
-from evenrank.report.contest import Source, gather, read, told
+from evenrank.report.benchmark import Source, align, read, with_strata
 from evenrank.report.findings import LEVEL, Findings, Group, best
-from evenrank.report.pieces import between
-from evenrank.report.words import probability, summary, title
+from evenrank.report.markup import between
+from evenrank.report.summary import probability, summary, title
 from evenrank.stats import On, signed
 
-Given = Ranks | str | os.PathLike[str]
+One: TypeAlias = Ranks | str | os.PathLike[str]
+Given: TypeAlias = One | Mapping[str, One] | Iterable[One | Mapping[str, One]]
 FORMS = {
     ".html": "html",
     ".htm": "html",
@@ -39,90 +41,66 @@ FORMS = {
     ".md": "markdown",
     ".tex": "latex",
 }
-SHOWN_RELATIONS = 12  # in a chart: half of them the best, half the worst
-ENOUGH = 5  # targets that a relation needs to be shown in a chart
-
-
-def report(
-    path: str | os.PathLike[str],
-    *ranks: Given,
-    metrics: Sequence[str | Expression] = (),
-    ties: Ties | None = None,
-    graphs: Sequence[Graph] = (),
-    level: float = LEVEL,
-    on: On = None,
-    candidates: int | None = None,
-    keep: bool = True,
-) -> Path:
-    """Write a report of ranks: a page (.html), or its tables (.tex, .md, .csv, .json).
-
-    `ranks` are files, `Ranks`, or reports to be taken up again. Their protocols name data set (`data`)
-    and model (`model`); a file without them is named by its file name. The first plain metric leads.
-    `graphs` that were ranked tell what kind each target is (`evenrank.strata`), to break results down.
-    `level` is that of intervals and tests, `on` what tells targets apart, as in `evenrank.stats`, and
-    `candidates` serves files that lack them.
-    `keep=False` leaves the ranks out of the page, which then cannot be read back.
-    """
-    made = Report(
-        *ranks, metrics=metrics, ties=ties, graphs=graphs, level=level, on=on, candidates=candidates
-    )
-    return made.save(path, keep=keep)
+SHOWN_RELATIONS = 12  # in a chart: the best half and the worst half
+ENOUGH = 5  # targets of a relation shown in a chart
 
 
 def reload(path: str | os.PathLike[str]) -> Report:
-    """Read a report's page back: its ranks, and with them everything else."""
+    """Read a page: its ranks, and thereby the whole report."""
     return Report(path)
 
 
 class Report(Shown):
-    """Models beside each other on the data sets they were ranked on; prints as tables."""
+    """Models side by side on the data sets they were ranked on; prints as tables.
+
+    The parameters are those of `evenrank.report`.
+    """
 
     def __init__(
         self,
         *ranks: Given,
-        metrics: Sequence[str | Expression] = (),
+        metrics: Metrics = (),
         ties: Ties | None = None,
-        graphs: Sequence[Graph] = (),
+        graphs: Graph | Iterable[Graph] = (),
         level: float = LEVEL,
         on: On = None,
         candidates: int | None = None,
     ) -> None:
-        """Read, join and evaluate."""
         sources = [source for given in ranks for source in _sources(given, candidates)]
-        self.contests = gather(sources, on)
-        for graph in graphs:
-            self.contests = told(self.contests, graph)
-        self.findings = Findings(self.contests, metrics, ties, level)
+        self.benchmarks = align(sources, on)
+        for graph in _graphs(graphs):
+            self.benchmarks = with_strata(self.benchmarks, graph)
+        self.findings = Findings(self.benchmarks, listed([metrics]), ties, level)
 
     @property
     def ranks(self) -> dict[str, dict[str, Ranks]]:
         """The ranks, by data set and model."""
-        return {contest.data: dict(contest.models) for contest in self.contests}
+        return {benchmark.data: dict(benchmark.models) for benchmark in self.benchmarks}
 
     @property
     def evaluation(self) -> Evaluation[Any]:
-        """The value of every metric, a row per data set and model."""
+        """The value of every metric, by data set and model."""
         return self.findings.evaluation
 
     @cached_property
     def title(self) -> str:
-        """What is compared, in words."""
-        return title(self.contests)
+        """The title: models and data sets."""
+        return title(self.benchmarks)
 
     @cached_property
     def summary(self) -> list[str]:
-        """What the report shows, in sentences."""
+        """The summary, in sentences."""
         return summary(self.findings)
 
     # As tables --------------------------------------------------------------------------------
 
     def tables(self) -> list[Table]:
-        """Lay out the results, best in bold, and the paired tests."""
+        """Return the results, best values in bold, and the paired tests as tables."""
         return [self._results(), *self._tests()]
 
     def _results(self) -> Table:
         made, findings = self.evaluation, self.findings
-        width = f"{findings.sure} interval"
+        width = f"{findings.percent} interval"
         lead = findings.metrics.index(findings.lead)
         header = ["data", "model", "targets", *(f"{e} {arrow(e)}".rstrip() for e in made.expressions)]
         header.insert(4 + lead, width)
@@ -143,13 +121,13 @@ class Report(Shown):
         return Table(header, rows, self.notes(), labels=2, bold=bold)
 
     def best(self) -> list[set[int]]:
-        """Of each metric, the rows that are best on their data set, where there is somebody to beat."""
+        """Return the rows that are best on their data set, for each metric; none for single models."""
         made = self.evaluation
         found: list[set[int]] = []
         for column, expression in enumerate(made.expressions):
             rows: set[int] = set()
-            for contest in self.contests:
-                mine = [i for i, (data, _) in enumerate(made.labels) if data == contest.data]
+            for benchmark in self.benchmarks:
+                mine = [i for i, (data, _) in enumerate(made.labels) if data == benchmark.data]
                 values = [float(made.values_by_group[i, column]) for i in mine]
                 if len(mine) > 1:
                     rows |= {mine[i] for i in best(values, increasing=expression.increasing)}
@@ -158,12 +136,14 @@ class Report(Shown):
 
     @property
     def undefined(self) -> list[str]:
-        """Say which values and intervals there are none of, and why."""
+        """Reasons for undefined values, missing intervals and missing tests."""
         return [*self.evaluation.notes, *self.findings.notes]
 
     def notes(self) -> list[str]:
-        """Say what is undefined, and how each data set was ranked."""
-        protocols = (f"{c.data}: {replace(c.protocol, ties=self.findings.ties)}" for c in self.contests)
+        """Return reasons for undefined values, and the protocol of each data set."""
+        protocols = (
+            f"{c.data}: {replace(c.protocol, ties=self.findings.ties)}" for c in self.benchmarks
+        )
         return [*self.undefined, *protocols]
 
     def _tests(self) -> list[Table]:
@@ -173,19 +153,26 @@ class Report(Shown):
                 *(data, pair.first, pair.second, signed(pair.difference)),
                 "–" if np.isnan(pair.low) else f"[{signed(pair.low)}, {signed(pair.high)}]",
                 f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}",
-                *(probability(pair.p_corrected), pair.better(made.level) or "–"),
+                *(probability(pair.p_corrected), pair.better(made.level) or "undecided"),
             ]
             for data, made in self.findings.comparisons.items()
             for pair in made.pairs
         ]
         return (
-            [Table(header, rows, [f"{self.findings.sure} intervals; {self.findings.tested}"], labels=3)]
+            [
+                Table(
+                    header,
+                    rows,
+                    [f"{self.findings.percent} confidence intervals; {self.findings.tested}"],
+                    labels=3,
+                )
+            ]
             if rows
             else []
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per data set and model: every value with its interval."""
+        """Return a dictionary per data set and model, with every value and its interval."""
         found = []
         for row in self.evaluation.rows():
             for expression in self.evaluation:
@@ -195,14 +182,14 @@ class Report(Shown):
         return found
 
     def content(self, *, groups: bool = True) -> dict[str, Any]:
-        """Give all values, tests, words and, if asked, breakdowns."""
+        """Return all values, tests and texts, and optionally the groups."""
         content = {
             "title": self.title,
             "summary": self.summary,
             "level": self.findings.level,
             "results": self.rows(),
             "tests": {name: made.rows() for name, made in self.findings.comparisons.items()},
-            "protocols": {contest.data: contest.protocol for contest in self.contests},
+            "protocols": {one.data: one.protocol.to_dict() for one in self.benchmarks},
             "notes": self.notes(),
         }
         return content | ({"groups": self._group_rows()} if groups else {})
@@ -210,18 +197,18 @@ class Report(Shown):
     def _group_rows(self) -> list[dict[str, Any]]:
         lead = self.findings.lead
         return [
-            {"data": contest.data, "key": key, "value": group.value, "count": group.count}
+            {"data": benchmark.data, "key": key, "value": group.value, "count": group.count}
             | {f"chance({lead})": group.chance}
-            | {f"index({lead})": dict(zip(contest.models, group.index, strict=True))}
+            | {f"index({lead})": dict(zip(benchmark.models, group.index, strict=True))}
             | {
                 f"{end} of index({lead})": {
                     model: getattr(interval, end)
-                    for model, interval in zip(contest.models, group.intervals, strict=True)
+                    for model, interval in zip(benchmark.models, group.intervals, strict=True)
                 }
                 for end in ("low", "high")
             }
-            for contest in self.contests
-            for key, groups in self.findings.groups[contest.data].items()
+            for benchmark in self.benchmarks
+            for key, groups in self.findings.groups[benchmark.data].items()
             for group in groups
         ]
 
@@ -257,21 +244,21 @@ class Report(Shown):
 
     def _relations(self) -> charts.Chart | None:
         rows = []
-        for contest in self.contests:
+        for benchmark in self.benchmarks:
             groups = [
                 g
-                for g in self.findings.groups[contest.data].get("relation", [])
+                for g in self.findings.groups[benchmark.data].get("relation", [])
                 if not np.isnan(g.index).any()
             ]
             for group in _extremes([g for g in groups if g.count >= ENOUGH] or groups):
-                about = {"data": contest.data, "relation": group.value, "count": group.count}
+                about = {"data": benchmark.data, "relation": group.value, "count": group.count}
                 rows += [
                     about | {"model": model, "value": value}
-                    for model, value in zip(contest.models, group.index, strict=True)
+                    for model, value in zip(benchmark.models, group.index, strict=True)
                 ]
         found = [len(groups.get("relation", ())) for groups in self.findings.groups.values()]
         half = SHOWN_RELATIONS // 2
-        note = f"Of many relations, the {half} best and the {half} worst on average."
+        note = f"Shown: the {half} best and the {half} worst relations on average."
         note *= max(found) > SHOWN_RELATIONS
         return charts.relations(rows, f"index({self.findings.lead})", note) if rows else None
 
@@ -282,22 +269,35 @@ class Report(Shown):
     # As files ---------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], *, keep: bool = True) -> Path:
-        """Write the page, or the tables, by the name's ending: whole, or not at all."""
-        path = Path(path)
+        """Write the page, or its tables, atomically.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; the suffix selects the format (.html, .json, .csv, .md, .tex).
+        keep : bool, default True
+            Whether to store the ranks in the page.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+        """
+        path = as_path(path)
         form = check_ending(path)
         with replacing(path) as file:
-            file.touch()  # what cannot be written should show before the work, not after it
-            text = self.html(keep=keep) if form == "html" else f"{getattr(self, form)()}\n"
+            file.touch()  # fail before the work, not after it
+            text = self.html(keep=keep) if form == "html" else f"{getattr(self, f'to_{form}')()}\n"
             file.write_text(text, encoding="utf-8")
         return path
 
     def save_figures(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write every chart as SVG, PNG and PDF into a folder, which is made if need be."""
-        folder = Path(folder)
+        """Save every chart as SVG, PNG and PDF in a folder, and return the paths."""
+        folder = as_path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"cannot make the folder {folder}", got=error.strerror) from None
+            raise InputError(f"cannot create the folder {folder}", got=error.strerror) from None
         return [
             charts.save(chart, folder / f"{name}{ending}")
             for name, chart in self.figures.items()
@@ -305,40 +305,69 @@ class Report(Shown):
         ]
 
     def html(self, *, keep: bool = True) -> str:
-        """Write the page: one file that needs nothing else."""
-        charts.altair()  # if it is missing, that should show before the work
+        """Return the page as one self-contained HTML document."""
+        charts.altair()  # fail before the work if it is missing
         return page.write(self, keep=keep)
 
 
 def check_ending(path: Path) -> str:
-    """Give the form that a file's name asks for."""
+    """Return the format of a path; raise `InputError` if it cannot be written."""
     form = FORMS.get(path.suffix.lower())
     if path.is_dir():
         raise InputError(
             f"cannot write {path}", got="a folder", do=f"name a file, e.g. {path}/report.html"
         )
     if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}", got=f"no folder {path.parent}", do="make it first")
+        raise InputError(f"cannot write {path}", got=f"no folder {path.parent}", do="create it first")
     if form is None:
-        raise InputError("a report is written by its ending", got=path.name, allowed=", ".join(FORMS))
+        raise InputError("unknown format of a report", got=path.name, allowed=", ".join(FORMS))
     return form
 
 
-def _sources(given: Given, candidates: int | None) -> list[Source]:
-    """Read what was given; ranks that are no file must say who ranked."""
-    if not isinstance(given, Ranks):
+def _graphs(given: Graph | Iterable[Graph]) -> list[Graph]:
+    """Return graphs as a list, after checking them."""
+    graphs = (
+        [given] if isinstance(given, Graph | str) or not isinstance(given, Iterable) else list(given)
+    )
+    for graph in graphs:
+        if not isinstance(graph, Graph):
+            raise InputError(
+                "graphs must be Graph objects", got=repr(graph), do="use evenrank.load(...)"
+            )
+    return graphs
+
+
+def _sources(given: Any, candidates: int | None) -> list[Source]:
+    """Read ranks, a file, a report, or a collection of these."""
+    if isinstance(given, Ranks):
+        if not (given.protocol.model or "").strip():
+            raise InputError(
+                "ranks without the name of a model",
+                got=f"{given!r}",
+                do='pass {"TransE": ranks}, or name it: ranks.with_protocol(model="TransE")',
+            )
+        return [Source(f"{given.protocol.model} ({given!r})", given, "")]
+    if isinstance(given, str | os.PathLike):
         return read(Path(given), candidates)
-    if not (given.protocol.model or "").strip():
-        raise InputError(
-            "ranks without a name for their model",
-            got=f"{given!r}",
-            do='name it: ranks.with_protocol(model="TransE", data="wn18rr")',
-        )
-    return [Source(f"{given.protocol.model} ({given!r})", given, "")]
+    if isinstance(given, Mapping):
+        return [_named(str(name), one, candidates) for name, one in given.items()]
+    if isinstance(given, Iterable) and not isinstance(given, bytes):
+        return [source for one in given for source in _sources(one, candidates)]
+    raise InputError("not ranks", got=repr(given), allowed="Ranks, files of ranks, reports")
+
+
+def _named(model: str, given: Any, candidates: int | None) -> Source:
+    """Read the ranks of a single model and name it."""
+    if isinstance(given, Ranks):
+        return Source(f"{model} ({given!r})", given.with_protocol(model=model), model)
+    sources = _sources(given, candidates)
+    if len(sources) != 1:
+        raise InputError(f"{given} has {len(sources)} models, but only one name", got=repr(model))
+    return replace(sources[0], ranks=sources[0].ranks.with_protocol(model=model))
 
 
 def _extremes(groups: Sequence[Group]) -> list[Group]:
-    """Give the groups by falling mean index: all, or where they are many, the best and the worst."""
+    """Return groups by decreasing mean index; of many groups only the best and the worst."""
     ordered = sorted(groups, key=lambda group: -float(np.mean(group.index)))
     half = SHOWN_RELATIONS // 2
     return ordered if len(ordered) <= SHOWN_RELATIONS else [*ordered[:half], *ordered[-half:]]

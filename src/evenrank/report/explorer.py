@@ -1,10 +1,10 @@
-"""The explorer: one page that reads published numbers against chance, in any browser, offline.
+"""The explorer: a page that adjusts published values for chance in any browser, offline.
 
-Every expectation, deviation and limit on the page is worked out here, by the same exact laws as
-everywhere in evenrank, and put into the page as JSON: floats in their shortest exact form, so that the
-page's arithmetic starts from the same bits. The page itself draws straight lines through them (ratio,
-index, z) and writes numbers as `evenrank._internal.table.figure` does. Data sets, splits, sides and
-protocols with the same candidate counts share one entry.
+All expected values, standard deviations and bounds on the page are computed here, from the exact null
+distributions, and stored in the page as JSON, with floats in their shortest exact form, so that the page
+computes with the same bits. The page itself only applies linear adjustments (ratio, index, z) and
+formats numbers like `evenrank._internal.table.figure`. Data sets, splits, sides and protocols with the
+same numbers of candidates share one entry.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import evenrank
-from evenrank._internal.files import replacing
+from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
 from evenrank.graphs.atlas import Filter, Side, facts, names
+from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.chance import NullDistribution, chance
+from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published import Board, Footing, Given, adjustable, published
 
@@ -36,32 +38,26 @@ SIZES = sorted({*range(1, 11), *HITS, *(round(10 ** (step / 12)) for step in ran
 PLACE = "{{atlas}}"
 
 
-def explore(path: str | os.PathLike[str], *metrics: str, progress: bool = True) -> Path:
-    """Write a page to choose a data set and a metric, type a published value, and see what it is worth.
-
-    The page holds all data sets of the atlas, the user's own included, and needs no network. `metrics`
-    replaces the usual ones; any that has an exact law will do. The median and quantiles are not among
-    the usual ones because their laws take longer than all others together: ask for them. `progress`
-    shows a bar if stderr is a terminal.
-    """
-    path = Path(path)
+def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True) -> Path:
+    """Write the page, as `evenrank.explore` documents."""
+    path = as_path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError("the explorer is written as .html", got=path.name)
+        raise InputError("the explorer is an .html file", got=path.name)
     template = files("evenrank.report").joinpath("explorer.html").read_text(encoding="utf-8")
     with replacing(path) as file:
-        file.touch()  # what cannot be written should show before the work, not after it
-        content = {"version": evenrank.__version__, **gather(metrics or METRICS, progress)}
+        file.touch()  # fail before the work, not after it
+        content = {"version": evenrank.__version__, **compute(listed(metrics) or METRICS, progress)}
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        # "<" as an escape, so that no text can end the script element that holds it
+        # "<" is escaped, so that no text can end the script element
         file.write_text(template.replace(PLACE, text.replace("<", r"\u003c")), encoding="utf-8")
     return path
 
 
-def gather(metrics: Sequence[str], progress: bool) -> dict[str, Any]:
-    """Work out all that the page shows: laws of every data set, the sweep, and the paper's results."""
+def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, Any]:
+    """Return the content of the page: null distributions, the sweep, and published results."""
     plain = [Given(adjustable(name), 0.0) for name in metrics]
     wanted = list(dict.fromkeys(given.metric for given in plain))
-    laws: dict[bytes, int] = {}
+    known: dict[bytes, int] = {}
     footings: list[Footing] = []
     data = []
     for name in names():
@@ -69,27 +65,27 @@ def gather(metrics: Sequence[str], progress: bool) -> dict[str, Any]:
         for board in boards(name):
             footing = board.footing()
             same = footing.sizes["candidates"].tobytes() + footing.sizes.counts.tobytes()
-            if same not in laws:
-                laws[same] = len(footings)
+            if same not in known:
+                known[same] = len(footings)
                 footings.append(footing)
-            rows[key(board)] = laws[same]
-        data.append({"name": name, **_about(name), "laws": rows})
+            rows[key(board)] = known[same]
+        data.append({"name": name, **_about(name), "levels": rows})
     found = []
     with Progress("chance levels", len(footings), show=progress) as bar:
         for footing in footings:
-            found.append(_law(footing, wanted))
+            found.append(_levels(footing, wanted))
             bar.advance()
     return {
         "metrics": [_describe(metric) for metric in wanted],
         "data": data,
-        "laws": found,
+        "levels": found,
         "published": _results(wanted),
         "sweep": sweep(wanted),
     }
 
 
 def boards(name: str) -> Iterator[Board]:
-    """Give every way to ask a data set: split, side, filter, and what becomes of the unseen."""
+    """Yield all evaluation settings of a data set: split, side, filter and unseen."""
     for unseen in get_args(Unseen):
         for split in facts(name, unseen=unseen).triples:
             for side, filtered in product(get_args(Side), FILTERS):
@@ -97,9 +93,9 @@ def boards(name: str) -> Iterator[Board]:
 
 
 def key(board: Board) -> str:
-    """Name a way to ask as the page does.
+    """Return the key of an evaluation setting in the page.
 
-    The split comes last: it is the only one of these words that may have spaces in it.
+    The split comes last: it is the only part that may contain spaces.
 
     >>> key(Board("wn18rr"))
     'both all keep test'
@@ -108,7 +104,7 @@ def key(board: Board) -> str:
 
 
 def _about(name: str) -> dict[str, Any]:
-    """Say what the registry knows of a data set; nothing, for the user's own."""
+    """Return title, reference and source of a data set; the user's own have none."""
     entry = registry.entries().get(name)
     if entry is None:
         return {"title": name, "reference": "your own", "source": ""}
@@ -125,8 +121,8 @@ def _describe(metric: Metric | Statistic) -> dict[str, Any]:
     }
 
 
-def _law(footing: Footing, metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
-    """Give the chance law of each metric: expectation, deviation and worst value, or why it has none."""
+def _levels(footing: Footing, metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
+    """Return mean, standard deviation and worst value of each metric, or why they do not exist."""
     sizes, counts = footing.sizes["candidates"], footing.sizes.counts
     chance: list[tuple[float, float, float] | str] = []
     for metric in metrics:
@@ -146,13 +142,13 @@ def _law(footing: Footing, metrics: Sequence[Metric | Statistic]) -> dict[str, A
     }
 
 
-def moments(law: NullDistribution) -> tuple[float, float]:
-    """Give expectation and standard deviation."""
-    return float(law.mean()), float(law.std())
+def moments(null: NullDistribution) -> tuple[float, float]:
+    """Return mean and standard deviation."""
+    return float(null.mean()), float(null.std())
 
 
 def _results(metrics: Sequence[Metric | Statistic]) -> list[dict[str, Any]]:
-    """Give the paper's results in these metrics; the page adjusts them with the laws of their boards."""
+    """Return the bundled published results in these metrics, which the page adjusts."""
     return [
         {
             "data": result.board.data,
@@ -168,7 +164,7 @@ def _results(metrics: Sequence[Metric | Statistic]) -> list[dict[str, Any]]:
 
 
 def sweep(metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
-    """Give expectation and deviation of each metric for `n` tasks of equal size, over sizes and `n`."""
+    """Return mean and standard deviation of each metric for `n` tasks of equal size, by size and `n`."""
 
     def curve(metric: Metric | Statistic, n: int) -> list[tuple[float, float] | None]:
         try:

@@ -1,7 +1,7 @@
-"""Findings: every number of a report, worked out from contests.
+"""Findings: all numbers of a report, computed from its benchmarks.
 
-All models of a contest share its targets, so what depends on these alone (chance laws, groups, queries)
-is worked out once, whatever the number of models.
+All models of a benchmark share its targets, so whatever depends on the targets alone (null
+distributions, groups, queries) is computed once for all models.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isnan, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
@@ -27,25 +26,32 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, bare, evaluate
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import tie_rule
-from evenrank.report.contest import Contest
-from evenrank.stats import Comparison, Interval, Intervals, compare, intervals
-from evenrank.stats._intervals import check_level
-from evenrank.stats._sample import ROUNDING, Error, Sample, Terms
+from evenrank.report.benchmark import Benchmark
+from evenrank.stats import (
+    Comparison,
+    Interval,
+    Intervals,
+    Sample,
+    StandardError,
+    check_level,
+    compare,
+    intervals,
+)
 from evenrank.stats.averages import AVERAGES
 
 METRICS = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)", "z(mrr)")
 LEVEL = 0.95
 NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation")
-MOST_KINDS = 12  # a key with more values than this names things, and is no way to break results down
-POINTS = 60  # of a curve of ranks
-STEPS = (1, 2, 3, 4, 5)  # standard deviations at which chance is held against a normal law
-FAR_OUT = 10.0  # standard deviations; chance gets there less than once in a hundred times
+MOST_KINDS = 12  # keys with more values are names, not kinds to group by
+POINTS = 60  # of a cumulative distribution of ranks
+STEPS = (1, 2, 3, 4, 5)  # z at which the null distribution is compared with the normal one
+FAR_OUT = 10.0  # standard deviations; reached with probability below 1% by Cantelli's inequality
 CALIBRATED = ("mrr", "hits@10", "mr")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some targets of a contest: how many, what chance gets on them, and every model's index."""
+    """A group of targets: its size, its chance level, and the index of every model."""
 
     value: str
     count: int
@@ -58,48 +64,44 @@ class Group:
         return tuple(interval.value for interval in self.intervals)
 
 
-class Spread(NamedTuple):
-    """How many independent units a group has, and the standard error of every model on them."""
-
-    units: int
-    errors: list[float]
-
-
 class Findings:
-    """What contests show, in the metrics asked for; the first of them leads."""
+    """Values, intervals and tests of all models; `lead` is the first plain metric."""
 
     def __init__(
         self,
-        contests: Sequence[Contest],
+        benchmarks: Sequence[Benchmark],
         metrics: Sequence[str | Expression] = (),
         ties: Ties | None = None,
         level: float = LEVEL,
     ) -> None:
-        """Evaluate every model of every contest."""
         check_level(level)
-        self.contests, self.level = tuple(contests), level
-        self.ties = tie_rule((r for contest in self.contests for r in contest.models.values()), ties)
+        self.benchmarks, self.level = tuple(benchmarks), level
+        self.ties = tie_rule(
+            (r for benchmark in self.benchmarks for r in benchmark.models.values()), ties
+        )
         wanted = list(dict.fromkeys(map(parse, metrics or METRICS)))
         lead = next(
             (e for e in wanted if not isinstance(e, Adjusted) and e.increasing is not None), None
         )
         if lead is None:
             raise InputError(
-                "a report needs a plain metric to lead",
+                "a report needs a plain metric (not a chance-adjusted one)",
                 got=", ".join(map(str, wanted)),
-                do="name one, such as mrr or hits@10",
+                do="add one, such as mrr or hits@10",
             )
         self.lead: Metric | Statistic = bare(lead)
         self.metrics = wanted
         self._unaveraged: dict[str, None] = {}
-        self.evaluation = self._evaluate(wanted, shared(c.protocol for c in self.contests))
+        self.evaluation = self._evaluate(wanted, shared(c.protocol for c in self.benchmarks))
 
     def _evaluate(self, metrics: Sequence[Expression], protocol: Protocol) -> Evaluation[Any]:
         return evaluate(
-            [ranks.tally() for contest in self.contests for ranks in contest.models.values()],
+            [ranks.tally() for benchmark in self.benchmarks for ranks in benchmark.models.values()],
             metrics,
             ties=self.ties,
-            labels=[(contest.data, model) for contest in self.contests for model in contest.models],
+            labels=[
+                (benchmark.data, model) for benchmark in self.benchmarks for model in benchmark.models
+            ],
             label_names=("data", "model"),
             protocol=replace(protocol, average="micro"),
         )
@@ -108,7 +110,7 @@ class Findings:
 
     @cached_property
     def paper(self) -> Evaluation[Any]:
-        """The leading metric raw, as index and as z, with its chance level: the paper's figure."""
+        """The lead metric: its value, index, z and chance level."""
         forms: list[Expression] = [
             self.lead,
             *(Adjusted(f, self.lead) for f in ("index", "z", "chance")),
@@ -116,35 +118,35 @@ class Findings:
         return self._evaluate(forms, Protocol())
 
     def value(self, form: str, data: str, model: str) -> float:
-        """Give the leading metric of a model: raw (an empty form), index, z or chance."""
+        """Return the lead metric of a model: plain (an empty form), index, z or chance."""
         expression = Adjusted(form, self.lead) if form else self.lead  # type: ignore[arg-type]
         at = self.paper.labels.index((data, model))
         return float(self.paper.values_by_group[at, self.paper.expressions.index(expression)])
 
-    def surprise(self, contest: Contest, model: str) -> float:
-        """Give the probability that chance does at least as well in the leading metric, or NaN.
+    def p_value(self, benchmark: Benchmark, model: str) -> float:
+        """Return the probability that random ranking does at least as well in the lead metric, or NaN.
 
-        Where that is small whatever the law, the bound of Cantelli, 1 / (1 + z^2), will do.
+        For large z it returns the bound of Cantelli's inequality, 1 / (1 + z^2), which is faster.
         """
-        z = self.value("z", contest.data, model)
+        z = self.value("z", benchmark.data, model)
         if z > FAR_OUT:
             return 1.0 / (1.0 + z * z)
         try:
             return float(
-                NullDistribution(self.lead, contest.sizes).sf(self.value("", contest.data, model))
+                NullDistribution(self.lead, benchmark.sizes).sf(self.value("", benchmark.data, model))
             )
         except NullDistributionError:
             return nan
 
-    def chance(self, contest: Contest, metric: Metric | Statistic) -> float:
-        """Give what chance gets on a data set, or NaN."""
+    def chance(self, benchmark: Benchmark, metric: Metric | Statistic) -> float:
+        """Return the chance level of a metric on a benchmark, or NaN."""
         try:
-            return float(NullDistribution(metric, contest.sizes).mean())
+            return float(NullDistribution(metric, benchmark.sizes).mean())
         except NullDistributionError:
             return nan
 
     def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """Give what ties leave open of the leading metric, where more than nothing."""
+        """Return the range of the lead metric over tie-breaking rules, where ties matter."""
         low, high = self.paper.optimistic, self.paper.pessimistic
         if low is None or high is None:
             return {}
@@ -156,65 +158,65 @@ class Findings:
         """The intervals of all metrics, for each data set."""
         drawn = [e for e in self.paper.expressions if e != Adjusted("chance", self.lead)]
         wanted = list(dict.fromkeys([*self.metrics, *drawn]))
-        with threadpool_limits(1, "blas"):  # no vector here is worth waking another thread for
+        with threadpool_limits(1, "blas"):  # the vectors are too short for threads
             return {
-                contest.data: intervals(
-                    contest.alike, *wanted, level=self.level, by=contest.unit, ties=self.ties
+                benchmark.data: intervals(
+                    benchmark.aligned, *wanted, level=self.level, unit=benchmark.unit, ties=self.ties
                 )
-                for contest in self.contests
+                for benchmark in self.benchmarks
             }
 
     def interval(self, metric: str | Expression, data: str, model: str) -> Interval:
-        """Give the interval of a metric; its ends are NaN where there is none."""
+        """Return the confidence interval of a metric; its ends are NaN if there is none."""
         made = self._intervals[data]
         found: list[Interval] = made[metric]
         return found[made.evaluation.labels.index((model,))]
 
     @property
     def notes(self) -> list[str]:
-        """Say where there is no interval, or no test, and why."""
+        """Reasons for missing intervals and tests."""
         said = [(data, note) for data, made in self._intervals.items() for note in made.notes]
         said += [
-            (contest.data, f"– no tests: {why}")
-            for contest in self.contests
-            if len(contest.models) > 1 and (why := self._untested(contest))
+            (benchmark.data, f"– no tests: {why}")
+            for benchmark in self.benchmarks
+            if len(benchmark.models) > 1 and (why := self._untested(benchmark))
         ]
-        return [note if len(self.contests) == 1 else f"{note} ({data})" for data, note in said]
+        return [note if len(self.benchmarks) == 1 else f"{note} ({data})" for data, note in said]
 
     @property
     def _averaged(self) -> Metric | None:
-        """The leading metric, if it is a mean of a term per target; a median and a maximum are not."""
+        """The lead metric if it is a mean over targets, unlike a median or a maximum."""
         return self.lead if isinstance(self.lead, Metric) and abs(self.lead.p) < inf else None
 
-    def _untested(self, contest: Contest) -> str:
-        """Say why the models of a contest are not tested; nothing, where they are."""
-        return contest.untestable if self._averaged else f"{self.lead} is not made of a term per target"
+    def _untested(self, benchmark: Benchmark) -> str:
+        """Return the reason why the models of a benchmark are not tested, or an empty text."""
+        return benchmark.untestable if self._averaged else f"{self.lead} is not a mean over targets"
 
     @property
-    def sure(self) -> str:
-        """The level in percent."""
+    def percent(self) -> str:
+        """The confidence level in percent."""
         return f"{100 * self.level:.6g}%"
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
-        """The paired tests of the leading metric, for each data set with several models."""
+        """The paired tests of the lead metric, for each data set with several models."""
         with threadpool_limits(1, "blas"):
             return {
-                contest.data: compare(
-                    contest.alike,
+                benchmark.data: compare(
+                    benchmark.aligned,
                     metrics=self.lead,
                     level=self.level,
-                    by=contest.unit,
+                    unit=benchmark.unit,
                     on="row",
                     ties=self.ties,
                 )
-                for contest in self.contests
-                if len(contest.models) > 1 and not self._untested(contest)
+                for benchmark in self.benchmarks
+                if len(benchmark.models) > 1 and not self._untested(benchmark)
             }
 
     @property
     def tested(self) -> str:
-        """Say what the tests are."""
+        """The tests in words."""
         units = " or ".join(dict.fromkeys(f"{made.unit}s" for made in self.comparisons.values()))
         return (
             f"paired, two-sided permutation tests of {self.lead} over {units}, Holm-corrected within "
@@ -225,25 +227,36 @@ class Findings:
 
     @cached_property
     def groups(self) -> dict[str, dict[str, list[Group]]]:
-        """The groups of each data set, by relation and by every key that tells a few kinds."""
+        """The groups of each data set, by relation and by every key with few values."""
         return {
-            contest.data: {
-                key: self.by(contest, key)
-                for key in ("relation", *self._kinds(contest))
-                if key in contest.first.keys
+            benchmark.data: {
+                key: self.by(benchmark, key)
+                for key in ("relation", *self._kinds(benchmark))
+                if key in benchmark.first.keys
             }
-            for contest in self.contests
+            for benchmark in self.benchmarks
         }
 
-    def by(self, contest: Contest, key: str) -> list[Group]:
-        """Break a contest down by a key; each group has its own chance level and intervals."""
-        groups = list(contest.split(key))
-        spreads = self._spreads(contest, groups)
-        found = (self._group(contest, *group, spreads[i]) for i, group in enumerate(groups))
+    def by(self, benchmark: Benchmark, key: str) -> list[Group]:
+        """Group a benchmark by a key; each group has its own chance level and intervals."""
+        groups = list(benchmark.group_by(key))
+        group_of = np.empty(len(benchmark), dtype=np.int64)
+        for i, (_, rows) in enumerate(groups):
+            group_of[rows] = i
+        errors = [  # in all groups at once: one call for each of a thousand relations takes too long
+            Sample(ranks, self.ties, unit=benchmark.unit, groups=group_of).errors_by_group(self.lead)
+            for ranks in benchmark.aligned.values()
+        ]
+        found = (
+            self._group(benchmark, value, rows, [of_model[i] for of_model in errors])
+            for i, (value, rows) in enumerate(groups)
+        )
         return [group for group in found if group is not None]
 
-    def _group(self, contest: Contest, value: str, rows: Ints, spread: Spread) -> Group | None:
-        tallies = contest.tallies(rows)
+    def _group(
+        self, benchmark: Benchmark, value: str, rows: Ints, errors: Sequence[StandardError]
+    ) -> Group | None:
+        tallies = benchmark.tallies(rows)
         if not tallies[0].count:  # all of weight zero
             return None
         null, index = NullDistribution(self.lead, tallies[0].sizes), Adjusted("index", self.lead)
@@ -259,43 +272,22 @@ class Findings:
             tallies[0].count,
             _mean(null),
             tuple(
-                self._interval(line(x), Error(abs(line.scale) * error, spread.units - 1), ends)
-                for x, error in zip(raw, spread.errors, strict=True)
+                self._interval(line(x), error._replace(size=abs(line.scale) * error.size), ends)
+                for x, error in zip(raw, errors, strict=True)
             ),
         )
 
-    def _interval(self, value: float, error: Error, ends: Sequence[float]) -> Interval:
-        """Give the symmetric interval of a value, cut off at the least and the most it can be."""
-        units = int(error.freedom) + 1
+    def _interval(self, value: float, error: StandardError, ends: Sequence[float]) -> Interval:
+        """Return the symmetric interval of a value, clipped to the range of the index."""
+        units = int(error.df) + 1
         if isnan(error.size) or isnan(value):
             return Interval(value, nan, nan, nan, units)
-        (least, most), reach = ends, error.reach(self.level)
+        (least, most), reach = ends, error.margin(self.level)
         return Interval(value, max(value - reach, least), min(value + reach, most), error.size, units)
 
-    def _spreads(self, contest: Contest, groups: Sequence[tuple[str, Ints]]) -> list[Spread]:
-        """Give the standard errors of the leading metric in all groups at once; NaN without any.
-
-        This is the delta method of `evenrank.stats`; a thousand relations, asked one by one, would
-        take longer than all the rest of a report.
-        """
-        of = np.empty(len(contest), dtype=np.int64)
-        for i, (_, rows) in enumerate(groups):
-            of[rows] = i
-        weight = contest.first.weights
-        weighs = np.ones(len(of), dtype=bool) if weight is None else weight > 0
-        of, mass = of[weighs], np.ones(weighs.sum()) if weight is None else weight[weighs]
-        part, (owner, _) = columns.encode([of, contest.units[weighs]])
-        units = np.bincount(owner, minlength=len(groups))
-        errors = np.full((len(groups), len(contest.models)), nan)
-        if self._averaged is not None:
-            for column, ranks in enumerate(contest.models.values()):
-                terms = Sample(ranks[weighs], self.ties).terms(self._averaged)
-                errors[:, column] = _errors(terms, mass, of, part, owner, units)
-        return [Spread(int(n), row) for n, row in zip(units, errors.tolist(), strict=True)]
-
-    def _kinds(self, contest: Contest) -> list[str]:
-        """Give the keys that put targets into a few kinds: side, cardinality and the like."""
-        keys = contest.first.keys
+    def _kinds(self, benchmark: Benchmark) -> list[str]:
+        """Return the keys with few values, such as side and cardinality."""
+        keys = benchmark.first.keys
         return [
             name
             for name, column in keys.items()
@@ -305,16 +297,16 @@ class Findings:
     @cached_property
     def averages(self) -> dict[str, dict[str, dict[str, float]]]:
         """The index over targets, queries and relations, by data set and model, as keys allow."""
-        return {contest.data: self._averages(contest) for contest in self.contests}
+        return {benchmark.data: self._averages(benchmark) for benchmark in self.benchmarks}
 
-    def _averages(self, contest: Contest) -> dict[str, dict[str, float]]:
+    def _averages(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         found: dict[str, dict[str, float]] = {}
         for average in AVERAGES:
             try:
-                weight = contest.first.weights_by(average)
+                weight = benchmark.first.weights_by(average)
             except InputError:  # no queries, or no relations, to average over
                 continue
-            for model, ranks in contest.models.items():
+            for model, ranks in benchmark.models.items():
                 tally = Tally.of_checked(ranks.better, ranks.equal, ranks.candidates, weight)
                 try:
                     value = Adjusted("index", self.lead)(tally, self.ties)
@@ -326,40 +318,40 @@ class Findings:
 
     @property
     def unaveraged(self) -> list[str]:
-        """Say why some averages are undefined."""
+        """Reasons for undefined averages."""
         return list(self._unaveraged) if self.averages else []
 
     # Curves -------------------------------------------------------------------------------------
 
     def curves(self) -> list[dict[str, Any]]:
-        """Give the share of targets within each rank, for chance (no model) and for every model."""
-        return [row for contest in self.contests for row in self._curves(contest)]
+        """Return the cumulative distribution of ranks, of random ranking (no model) and all models."""
+        return [row for benchmark in self.benchmarks for row in self._curves(benchmark)]
 
-    def _curves(self, contest: Contest) -> Iterator[dict[str, Any]]:
-        most = int(contest.first.candidates.max())
+    def _curves(self, benchmark: Benchmark) -> Iterator[dict[str, Any]]:
+        most = int(benchmark.first.candidates.max())
         at = np.unique(np.round(np.geomspace(1, most, POINTS)).astype(np.int64))
-        sizes = contest.sizes
+        sizes = benchmark.sizes
         mass = sizes.counts * sizes["weight"]
         chance = (np.minimum(1.0, at[:, None] / sizes["candidates"]) @ mass) / mass.sum()
         shares = {"": chance} | {
-            model: _within(at, ranks.tally(), self.ties) for model, ranks in contest.models.items()
+            model: _within(at, ranks.tally(), self.ties) for model, ranks in benchmark.models.items()
         }
         for model, share in shares.items():
             for rank, value in zip(at.tolist(), share.tolist(), strict=True):
-                yield {"data": contest.data, "model": model, "rank": rank, "share": round(value, 5)}
+                yield {"data": benchmark.data, "model": model, "rank": rank, "share": round(value, 5)}
 
     @cached_property
     def calibration(self) -> list[dict[str, Any]]:
-        """How often chance reaches some z, exactly, beside what a normal law would say."""
-        return [row for contest in self.contests for row in self._calibration(contest)]
+        """The exact tail probabilities of z under random ranking, and those of a normal distribution."""
+        return [row for benchmark in self.benchmarks for row in self._calibration(benchmark)]
 
-    def _calibration(self, contest: Contest) -> Iterator[dict[str, Any]]:
+    def _calibration(self, benchmark: Benchmark) -> Iterator[dict[str, Any]]:
         from scipy.special import ndtr
 
         for name in dict.fromkeys([str(self.lead), *CALIBRATED]):
             metric = bare(parse(name))
             try:
-                null = NullDistribution(metric, contest.sizes)
+                null = NullDistribution(metric, benchmark.sizes)
                 line = Adjusted("z", metric).map(null)
             except (DegenerateError, NullDistributionError):
                 continue
@@ -371,24 +363,8 @@ class Findings:
                 except NullDistributionError:
                     break
                 normal = float(ndtr(-z))
-                row = {"data": contest.data, "metric": name, "z": z}
+                row = {"data": benchmark.data, "metric": name, "z": z}
                 yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
-
-
-def _errors(terms: Terms, mass: Floats, of: Ints, part: Ints, owner: Ints, units: Ints) -> Floats:
-    """Give the standard error of a metric in every group.
-
-    `of` is the group of each target, `part` its unit within the group, `owner` the group of each unit.
-    """
-    n = len(units)
-    with np.errstate(divide="ignore", invalid="ignore"):  # groups that weigh nothing, infinite terms
-        total = np.bincount(of, mass, n)
-        mean = np.bincount(of, mass * terms.x, n) / total
-        pull = np.bincount(part, mass * (terms.x - mean[of])) / total[owner]
-        error = np.sqrt(np.bincount(owner, pull**2, n) * units / (units - 1))
-        spread = (units > 1) & (error > ROUNDING * np.abs(mean))
-        slope = np.abs([terms.slope(m) for m in mean.tolist()])
-        return np.where(spread, error * slope, nan)
 
 
 def _mean(null: NullDistribution) -> float:
@@ -399,7 +375,7 @@ def _mean(null: NullDistribution) -> float:
 
 
 def _within(at: Any, tally: Tally, ties: Ties) -> Floats:
-    """Give the share of targets whose rank is at most each of some numbers; ties count in part."""
+    """Return the share of targets with rank at most `at`; tied ranks count in part."""
     rows = tally.rows(ties)
     width = np.where(rows.high > rows.low, rows.high - rows.low + 1.0, 1.0)
     share = np.array(
@@ -409,7 +385,7 @@ def _within(at: Any, tally: Tally, ties: Ties) -> Floats:
 
 
 def best(values: Sequence[float], *, increasing: bool | None) -> set[int]:
-    """Give the places of the best values; none where nothing is better than anything.
+    """Return the positions of the best values; none if the metric has no direction.
 
     >>> best([0.5, 0.7, float("nan"), 0.7], increasing=True), best([3, 1], increasing=None)
     ({1, 3}, set())

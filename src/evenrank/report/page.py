@@ -1,4 +1,4 @@
-"""The page of a report: its sections, put into the template in one pass."""
+"""The page of a report: its sections, inserted into the template."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ import evenrank
 from evenrank._internal.table import figure
 from evenrank.ranks.evaluation import bare, cell
 from evenrank.ranks.evaluation import title as heading
-from evenrank.report.contest import Contest, pack
+from evenrank.report.benchmark import Benchmark, pack
 from evenrank.report.findings import best
-from evenrank.report.pieces import Cell, Column, between, colours, drawing, embedded, listed, table
-from evenrank.report.words import join, probability
-from evenrank.stats import Pair, plural, signed
-from evenrank.stats._join import spans
+from evenrank.report.markup import Cell, Column, between, colours, drawing, embedded, listed, table
+from evenrank.report.summary import join, probability
+from evenrank.stats import Pair, candidate_range, plural, signed
 
 if TYPE_CHECKING:
     from evenrank.report.document import Report
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
-KEPT = "The ranks are inside: <code>evenrank report</code> takes this page up again, as it does files."
+KEPT = "The ranks are stored in this page: <code>evenrank report</code> reads it like a file of ranks."
 
 
 def write(report: Report, *, keep: bool) -> str:
-    """Write the page of a report, with its ranks inside or without."""
+    """Return the page of a report, with or without its ranks."""
     sections = [(name, head, "".join(body)) for name, head, body in _sections(report)]
     parts = {
         "version": evenrank.__version__,
@@ -42,44 +41,44 @@ def write(report: Report, *, keep: bool) -> str:
             f'<section id="{name}"><h2>{head}</h2>{body}</section>' for name, head, body in sections
         ),
         "kept": KEPT if keep else "",
-        "values": embedded(report.content(groups=False)),  # these would double the page's tables
-        "ranks": embedded([pack(contest) for contest in report.contests] if keep else []),
+        "values": embedded(report.content(groups=False)),  # groups are in the tables already
+        "ranks": embedded([pack(benchmark) for benchmark in report.benchmarks] if keep else []),
     }
     template = files("evenrank.report").joinpath("report.html").read_text(encoding="utf-8")
-    # one pass: what stands in a name, even {{ranks}}, is never looked at again
+    # in one pass, so that placeholders in names, even {{ranks}}, are not replaced
     return PLACE.sub(lambda place: parts[place[1]], template)
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str, list[str]]]:
-    """Give the id, the heading and the parts of each section that has something to show."""
+    """Yield the id, heading and parts of each section that is not empty."""
     yield "results", "Results", _results(report)
     if report.findings.comparisons:
-        yield "tests", "Who beats whom", _tests(report)
-    yield "ranks", "Ranks against chance", _curves(report)
+        yield "tests", "Paired tests", _tests(report)
+    yield "ranks", "Distribution of ranks", _curves(report)
     if any("relation" in keys for keys in report.findings.groups.values()):
         yield "relations", "By relation", _relations(report)
     kinds = _kinds(report)
     if kinds:
         yield "kinds", "By kind of target", kinds
     if any(len(found) > 1 for made in report.findings.averages.values() for found in made.values()):
-        yield "averages", "By average", _averages(report)
+        yield "averages", "Micro and macro averages", _averages(report)
     if report.findings.calibration:
-        yield "calibration", "Is z normal?", _calibration(report)
-    yield "protocol", "Protocol", _protocol(report)
+        yield "calibration", "Is the null distribution normal?", _calibration(report)
+    yield "protocol", "Evaluation protocol", _protocol(report)
 
 
 def card(*parts: str) -> str:
-    """Put parts on a card."""
+    """Return parts on a card."""
     return f'<div class="card">{"".join(parts)}</div>'
 
 
 def text(words: str) -> str:
-    """Write a paragraph."""
+    """Return a paragraph."""
     return f"<p>{escape(words)}</p>"
 
 
 def folded(head: str, *parts: str) -> str:
-    """Write parts that open on demand."""
+    """Return parts that open on demand."""
     return f"<details><summary>{escape(head)}</summary>{''.join(parts)}</details>"
 
 
@@ -91,22 +90,23 @@ def _results(report: Report) -> list[str]:
     lead = findings.lead
     parts = [
         text(
-            f"{lead} as it is, as index (0 is chance, 1 is perfect; it compares across data sets) and "
-            "as z (standard deviations better than chance; it grows with the number of targets)."
+            f"{lead}, its adjusted index (0 at chance level, 1 if perfect; comparable across data sets) "
+            "and its z-score (standard deviations above chance level; grows with the number of targets)."
         )
     ]
     if "metrics" in report.figures:
         caption = (
-            f"{lead}, index({lead}) and z({lead}) by data set, from few candidates to many. "
-            f"Upright bars are {findings.sure} intervals; level bars and dashes are chance."
+            f"{lead}, index({lead}) and z({lead}) by data set, from few to many candidates. "
+            f"Vertical bars: {findings.percent} confidence intervals; horizontal bars and dashes: chance"
+            " levels."
         )
         parts.append(card(drawing("metrics", report.figures["metrics"], caption)))
     paper = folded(
-        "This table for a paper",
+        "This table as LaTeX and Markdown",
         *(
             f'<p><label for="as-{form}">{name}</label>'
             f'<textarea id="as-{form}" readonly spellcheck="false">'
-            f"{escape(getattr(report, form)())}</textarea></p>"
+            f"{escape(getattr(report, f'to_{form}')())}</textarea></p>"
             for form, name in (("latex", "LaTeX"), ("markdown", "Markdown"))
         ),
     )
@@ -131,9 +131,9 @@ def _results_table(report: Report) -> str:
             below = between(findings.interval(e, *label))
             row.append(Cell(cell(e, value), value, below, i in tops[j]))
         rows.append(row)
-    several = len(made.labels) > len(report.contests)
-    caption = f"Values with {findings.sure} intervals" + (
-        ", the best of each data set in bold." * several
+    several = len(made.labels) > len(report.benchmarks)
+    caption = f"Values with {findings.percent} confidence intervals" + (
+        "; the best of each data set in bold" * several
     )
     return table("results-table", caption, columns, rows)
 
@@ -150,7 +150,7 @@ def _tests(report: Report) -> list[str]:
             Cell(signed(pair.difference), pair.difference, _reach(pair)),
             *(Cell(f"{n:,}", n) for n in (pair.wins, pair.ties, pair.losses)),
             Cell(probability(pair.p_corrected), pair.p_corrected),
-            Cell(pair.better(made.level) or "not shown"),
+            Cell(pair.better(made.level) or "undecided"),
         ]
         for data, made in report.findings.comparisons.items()
         for pair in made.pairs
@@ -158,7 +158,10 @@ def _tests(report: Report) -> list[str]:
     findings = report.findings
     notes = dict.fromkeys(note for made in findings.comparisons.values() for note in made.notes)
     return [
-        text(f"Differences on the same targets, with {findings.sure} intervals: {findings.tested}."),
+        text(
+            f"Differences on the same targets, with {findings.percent} confidence intervals: "
+            f"{findings.tested}."
+        ),
         card(
             table("tests-table", "Paired comparisons, first minus second", columns, rows), listed(notes)
         ),
@@ -166,14 +169,14 @@ def _tests(report: Report) -> list[str]:
 
 
 def _reach(pair: Pair) -> str:
-    """Write the interval of a difference; nothing, where there is none."""
+    """Write the interval of a difference, or an empty text."""
     return "" if isnan(pair.low) else f"{signed(pair.low)} to {signed(pair.high)}"
 
 
 def _curves(report: Report) -> list[str]:
     caption = (
-        "Share of targets whose rank is at most the one on the axis, for each model; short dashes are "
-        "what chance gets with the same candidates. The higher, the better; ties count in part."
+        "Share of targets with rank at most k, for each model (higher is better; tied ranks count in "
+        "part). Short dashes: random ranking of the same candidates."
     )
     return [card(drawing("curves", report.figures["ranks"], caption))]
 
@@ -183,8 +186,8 @@ def _relations(report: Report) -> list[str]:
     parts = []
     if "relations" in report.figures:
         caption = (
-            f"index({lead}) on single relations: where there are many, those with the best and the "
-            "worst mean over the models. Each relation has its own chance level, at 0."
+            f"index({lead}) by relation; of many relations, those with the best and the worst mean over "
+            "the models. Each relation has its own chance level, at index 0."
         )
         parts.append(drawing("by-relation", report.figures["relations"], caption))
     count = sum(len(groups.get("relation", ())) for groups in report.findings.groups.values())
@@ -198,29 +201,29 @@ def _kinds(report: Report) -> list[str]:
 
 
 def _groups(report: Report, key: str) -> str:
-    """Break every data set down by a key, with a column per model."""
-    models = list(dict.fromkeys(model for contest in report.contests for model in contest.models))
+    """Return a table of groups by a key, with a column per model."""
+    models = list(dict.fromkeys(model for benchmark in report.benchmarks for model in benchmark.models))
     columns = [Column("data", label=True), Column(key, label=True), Column("targets")]
     columns += [Column(f"chance\n({report.findings.lead})")]
     columns += [Column(model, increasing=True) for model in models]
     rows = []
-    for contest in report.contests:
-        for group in report.findings.groups[contest.data].get(key, ()):
-            found = dict(zip(contest.models, group.index, strict=True))
+    for benchmark in report.benchmarks:
+        for group in report.findings.groups[benchmark.data].get(key, ()):
+            found = dict(zip(benchmark.models, group.index, strict=True))
             values = [found.get(model, nan) for model in models]
-            ends = dict(zip(contest.models, map(between, group.intervals), strict=True))
+            ends = dict(zip(benchmark.models, map(between, group.intervals), strict=True))
             below = [ends.get(model, "") for model in models]
             tops = best(values, increasing=True) if len(found) > 1 else set()
             rows.append(
                 [
-                    *(Cell(contest.data), Cell(group.value), Cell(f"{group.count:,}", group.count)),
+                    *(Cell(benchmark.data), Cell(group.value), Cell(f"{group.count:,}", group.count)),
                     Cell(figure(group.chance), group.chance),
                     *(Cell(figure(v), v, below[i], i in tops) for i, v in enumerate(values)),
                 ]
             )
     caption = (
-        f"index({report.findings.lead}) by {key}, with {report.findings.sure} intervals; each group has "
-        "its own chance level."
+        f"index({report.findings.lead}) by {key}, with {report.findings.percent} confidence intervals; "
+        "each group has its own chance level"
     )
     return table(f"by-{slug(key)}-table", caption, columns, rows)
 
@@ -242,8 +245,9 @@ def _averages(report: Report) -> list[str]:
         for model, found in made.items()
     ]
     words = (
-        "Over targets, frequent relations and hubs decide; over queries or relations, each counts "
-        "alike, however many targets it has. Chance is that of the same weights."
+        "The micro average over targets is dominated by frequent relations and entities; the macro "
+        "averages give every query, or every relation, the same weight. The chance level uses the same "
+        "weights."
     )
     made = table("averages-table", f"index({lead}), averaged over", columns, rows)
     return [text(words), card(made, listed(report.findings.unaveraged))]
@@ -252,45 +256,48 @@ def _averages(report: Report) -> list[str]:
 def _calibration(report: Report) -> list[str]:
     worst = max(report.findings.calibration, key=lambda row: row["ratio"])
     words = (
-        "z counts standard deviations, exactly; to read it as a probability one would need chance to be "
-        f"normal. It is not quite: on {worst['data']}, chance reaches z({worst['metric']}) = "
-        f"{worst['z']} with probability {worst['exact']:.1e}, a normal law would with "
+        "A z-score can be read as a p-value only as far as the null distribution is normal. Here the "
+        f"largest deviation is on {worst['data']}: random ranking reaches z({worst['metric']}) = "
+        f"{worst['z']} with probability {worst['exact']:.1e}, a normal distribution with "
         f"{worst['normal']:.1e}."
     )
-    caption = "How many times as often as a normal law chance reaches a z, exactly, for each data set."
+    caption = (
+        "Exact tail probability of z under random ranking, divided by that of a normal distribution."
+    )
     return [text(words), card(drawing("calibrated", report.figures["calibration"], caption))]
 
 
 def _protocol(report: Report) -> list[str]:
     entries = []
-    for contest in report.contests:
-        sizes = contest.first.candidates
-        span = f"{spans(contest.first)} {plural('candidate', int(sizes.max()))}"
+    for benchmark in report.benchmarks:
+        sizes = benchmark.first.candidates
+        span = f"{candidate_range(benchmark.first)} {plural('candidate', int(sizes.max()))}"
         if sizes.min() < sizes.max():
-            span += f", on average {figure(contest.candidates)}"
-        words = replace(contest.protocol, ties=report.findings.ties).line(full=True)
-        n = contest.sizes.total
-        about = f"{n:,} {plural('target', n)} among {span}; {join(list(contest.models))}."
-        lines = (about, f"Chance gets {join(_chances(report, contest))}.", words)
+            span += f", on average {figure(benchmark.candidates)}"
+        words = replace(benchmark.protocol, ties=report.findings.ties).line(full=True)
+        n = benchmark.sizes.total
+        about = f"{n:,} {plural('target', n)} among {span}; {join(list(benchmark.models))}."
+        chances = _chances(report, benchmark)
+        levels = f"Chance levels: {join(chances)}." if chances else "No metric has a chance level."
+        lines = (about, levels, words)
         said = "".join(f"<dd>{escape(line)}</dd>" for line in lines)
-        entries.append(f"<dt>{escape(contest.data)}</dt>{said}")
+        entries.append(f"<dt>{escape(benchmark.data)}</dt>{said}")
     words = (
-        "What was asked, and how, as the files of ranks say; the eight characters tell protocols apart."
+        "How the ranks were computed, as recorded in their files. The eight characters in brackets are "
+        "the fingerprint of the protocol: equal protocols have equal fingerprints."
     )
     return [text(words), card(f"<dl>{''.join(entries)}</dl>")]
 
 
-def _chances(report: Report, contest: Contest) -> list[str]:
-    """Say what chance gets, in every metric that has a chance level."""
+def _chances(report: Report, benchmark: Benchmark) -> list[str]:
+    """Return the chance levels of all metrics that have one."""
     plain = dict.fromkeys(bare(e) for e in report.findings.metrics)
-    found = {metric: report.findings.chance(contest, metric) for metric in plain}
-    return [f"{metric} {figure(value)}" for metric, value in found.items() if not isnan(value)] or [
-        "nothing"
-    ]
+    found = {metric: report.findings.chance(benchmark, metric) for metric in plain}
+    return [f"{metric} {figure(value)}" for metric, value in found.items() if not isnan(value)]
 
 
 def slug(name: str) -> str:
-    """Make an id of a name.
+    """Return a name as an HTML id.
 
     >>> slug("given_degree <1>")
     'given-degree-1'

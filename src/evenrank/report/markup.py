@@ -1,6 +1,6 @@
-"""Pieces of a page: tables that sort and can be searched, drawings, and colours for its style sheet.
+"""HTML of a page: tables that can be sorted and searched, charts, lists, and colours.
 
-All text is escaped here, and nowhere else: what comes from files of others is text, never markup.
+All text is escaped here and nowhere else: names from files are text, never markup.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from evenrank._internal.table import defined, figure
 from evenrank.report.charts import COLOURS, Chart, svg
 from evenrank.stats import Interval
 
-UNBROKEN = re.compile(r"\bp [<=≤≥] ")  # a probability is not parted from its number
-MANY_ROWS = 24  # more than these scroll
+UNBROKEN = re.compile(r"\bp [<=≤≥] ")  # no line break between p and its value
+MANY_ROWS = 24  # longer tables scroll
 
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column; `increasing` says which end is good, and is sorted first."""
+    """The header of a column; `increasing` is the direction of better values, which sort first."""
 
     title: str
     increasing: bool | None = None
     label: bool = False
 
     def html(self) -> str:
-        """Write it as a button that sorts."""
+        """Return the header as a button that sorts the table."""
         first = {
             True: "descending",
             False: "ascending",
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: what it shows, what it is sorted by, and perhaps a remark below."""
+    """A cell: its text, the value it is sorted by, and an optional line below."""
 
     text: str
     value: float | None = None
@@ -53,7 +53,7 @@ class Cell:
     best: bool = False
 
     def html(self, column: Column, first: bool) -> str:
-        """Write it; the first cell of a row is its head."""
+        """Return the cell as HTML; the first cell of a row is its header."""
         tag = 'th scope="row"' if first else "td"
         kinds = [name for name, on in (("label", column.label), ("best", self.best)) if on]
         kind = f' class="{" ".join(kinds)}"' if kinds else ""
@@ -65,14 +65,14 @@ class Cell:
 
 
 def table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> str:
-    """Write a table that can be sorted, searched and scrolled without a mouse."""
+    """Return a table that can be sorted, searched and scrolled by keyboard."""
     head = "".join(column.html() for column in columns)
     body = "".join(
         "<tr>" + "".join(c.html(columns[i], not i) for i, c in enumerate(row)) + "</tr>" for row in rows
     )
     label = escape(caption, quote=True)
     tall = " tall" * (body.count("<tr>") > MANY_ROWS)
-    # above the table, not its caption: it must not scroll sideways with a wide table
+    # a paragraph, not a caption, so that it does not scroll sideways with the table
     return (
         f'<p class="caption" id="{name}-says">{escape(caption)}</p>'
         f'<div class="scroll{tall}" tabindex="0" role="region" aria-label="{label}">'
@@ -82,7 +82,7 @@ def table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Seq
 
 
 def drawing(name: str, chart: Chart, caption: str) -> str:
-    """Draw a chart in the colours of the page, with words for those who do not see it."""
+    """Return a chart as SVG in the colours of the page, with a text alternative."""
     shape = svg(chart, "page")
     label = escape(caption, quote=True)
     shape = shape.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
@@ -93,7 +93,7 @@ def drawing(name: str, chart: Chart, caption: str) -> str:
 
 
 def between(interval: Interval) -> str:
-    """Write the ends of an interval; nothing, where there is none."""
+    """Write the ends of an interval, or an empty text."""
     if isnan(interval.low):
         return ""
     low, high = figure(interval.low), figure(interval.high)
@@ -105,17 +105,17 @@ def _whole(found: re.Match[str]) -> str:
 
 
 def listed(lines: Iterable[str]) -> str:
-    """Write lines of text as a list."""
+    """Return lines of text as a list."""
     items = "".join(f"<li>{escape(UNBROKEN.sub(_whole, line))}</li>" for line in lines)
     return f"<ul>{items}</ul>" if items else ""
 
 
 def colours(dark: bool) -> str:
-    """Write the colours of the charts as variables of the style sheet."""
+    """Return the colours of the charts as CSS variables."""
     return " ".join(f"--{name}: {pair[dark]};" for name, pair in COLOURS.items())
 
 
 def embedded(content: Any) -> str:
-    """Write JSON for a script element, which no text in it can end."""
+    """Return JSON for a script element, with every < escaped."""
     text = json.dumps(defined(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", r"\u003c")

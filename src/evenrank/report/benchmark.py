@@ -1,9 +1,9 @@
-"""Contests: which models ranked the same targets, in rows that stand side by side.
+"""Benchmarks: the models that ranked the same task, with their rows aligned.
 
-Files of ranks say in their protocol what was asked (data set, split, sides, filter, candidates). Those
-that say the same meet in one contest, and must have ranked the same targets among as many candidates;
-those that differ in it are different contests, told apart by name. A contest is kept in a page as one
-Parquet table: what the models share once, and two columns of counts for each.
+Ranks whose protocols agree on the task (data set, split, sides, filter, candidates) form one benchmark;
+they must have the same targets and numbers of candidates. Ranks of different tasks form different
+benchmarks with different names. A page stores a benchmark as one Parquet table: the keys and numbers of
+candidates once, and two columns of counts for each model.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import TRIPLE, Ranks
 from evenrank.stats import On, joined, target_keys
 
-ASKED = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
+TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
-UNTOLD = "nothing tells which ranks are of the same target"
+SAME = "rank them with the same protocol"
+NO_KEYS = "no key columns identify the targets"
 PLACE = re.compile(r'<script type="application/json" id="kept-ranks">(.*?)</script>', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Ranks, and where they come from."""
+    """Ranks, and where they were read from."""
 
     where: str
     ranks: Ranks
-    fallback: str  # the model's name, where the protocol has none
-    on: str = ""  # what told the targets apart in the page that kept these
+    fallback: str  # the name of the model if the protocol has none
+    on: str = ""  # the key columns that aligned them in the page they were read from
 
     @property
     def data(self) -> str:
@@ -56,16 +57,17 @@ class Source:
         return _line(self.ranks.protocol.model or "") or self.fallback
 
     @property
-    def asked(self) -> dict[str, str]:
-        """What was asked of the model, as far as its protocol says."""
-        return self.ranks.protocol.only(ASKED).to_dict()
+    def task(self) -> dict[str, str]:
+        """The entries of the protocol that define the task."""
+        return self.ranks.protocol.only(TASK).to_dict()
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
-    """Models that ranked the same targets; row i is the same target in each.
+class Benchmark:
+    """Models that ranked the same targets; row i is the same target for every model.
 
-    `on` names the keys that say so, or is `row`; it is empty where nothing does, and nothing is tested.
+    `on` names the key columns that identify the targets, or is "row". If it is empty, the rows cannot be
+    matched and no paired tests are run.
     """
 
     data: str
@@ -74,7 +76,7 @@ class Contest:
 
     @cached_property
     def first(self) -> Ranks:
-        """The ranks of the first model: its keys, candidates and weights are everybody's."""
+        """The ranks of the first model; all models share its keys, candidates and weights."""
         return next(iter(self.models.values()))
 
     def __len__(self) -> int:
@@ -83,7 +85,7 @@ class Contest:
 
     @cached_property
     def sizes(self) -> Histogram:
-        """The candidate counts, which are all that chance depends on."""
+        """The numbers of candidates, which determine the null distribution."""
         return self.first.tally().sizes
 
     @property
@@ -93,15 +95,15 @@ class Contest:
 
     @property
     def protocol(self) -> Protocol:
-        """What all models' protocols agree on."""
+        """The entries that the protocols of all models share."""
         return shared(ranks.protocol for ranks in self.models.values())
 
     @cached_property
-    def alike(self) -> dict[str, Ranks]:
-        """The models under the protocol they share, each target told only by the unit it belongs to.
+    def aligned(self) -> dict[str, Ranks]:
+        """The models with their shared protocol, and the resampling unit as the only key.
 
-        Rows that stand side by side can be compared as such, and triples are numbered once, not once
-        for every model and pair.
+        Aligned rows can be compared directly, and the units are numbered once instead of for every
+        model and pair.
         """
         units = {} if self.unit == "target" else {self.unit: self.units}
         return {
@@ -111,34 +113,34 @@ class Contest:
 
     @property
     def unit(self) -> str:
-        """What varies as one: the triple, asked for from both sides, where triples are named."""
+        """The resampling unit: the triple, if the keys have triples, otherwise the target."""
         return "triple" if set(TRIPLE) <= self.first.keys.keys() else "target"
 
     @cached_property
     def units(self) -> Ints:
-        """The number of the unit that each target belongs to."""
+        """The number of the resampling unit of each target."""
         return np.arange(len(self)) if self.unit == "target" else self.first.units(self.unit)
 
     @property
     def untestable(self) -> str:
-        """Say why models cannot be tested against each other; nothing, where they can."""
+        """The reason why there are no paired tests, or an empty text."""
         weight = self.first.weights
         units = self.units if weight is None else self.units[weight > 0]
         if not self.on:
             return (
-                f"{UNTOLD}; say so with on= (--on): key columns, or row where row i is the same in each"
+                f"{NO_KEYS}; name them with the option on (row, if row i is the same target everywhere)"
             )
-        return "" if (units != units[:1]).any() else f"one {self.unit} alone cannot tell models apart"
+        return "" if (units != units[:1]).any() else f"a single {self.unit} is too few for a test"
 
-    def split(self, key: str) -> Iterator[tuple[str, Ints]]:
-        """Give each value of a key and its rows, in sorted order."""
+    def group_by(self, key: str) -> Iterator[tuple[str, Ints]]:
+        """Yield each value of a key with its rows, sorted by value."""
         group, (values,) = columns.encode([self.first.keys[key]])
         order = np.argsort(group, kind="stable")
         ends = np.cumsum(np.bincount(group, minlength=len(values)))
         yield from zip(map(str, values), np.split(order, ends[:-1]), strict=True)
 
     def tallies(self, rows: Ints) -> list[Tally]:
-        """Count some rows of every model; their candidate counts are counted once."""
+        """Tally some rows of every model; the numbers of candidates are counted once."""
         first = self.first[rows]
         sizes = first.tally().sizes
         weight = np.ones(len(rows)) if first.weights is None else first.weights
@@ -148,7 +150,7 @@ class Contest:
                 Histogram.of(
                     better=ranks.better[rows][weighs],
                     equal=ranks.equal[rows][weighs],
-                    weights=weight[weighs],
+                    weight=weight[weighs],
                 ),
                 sizes,
             )
@@ -157,7 +159,7 @@ class Contest:
 
 
 def read(path: Path, candidates: int | None = None) -> list[Source]:
-    """Read a file of ranks, or all that a report has kept."""
+    """Read a file of ranks, or all ranks that are stored in a report."""
     from polars.exceptions import PolarsError
 
     if path.suffix.lower() not in (".html", ".htm"):
@@ -168,97 +170,99 @@ def read(path: Path, candidates: int | None = None) -> list[Source]:
         raise InputError(f"cannot read {path}", got=getattr(error, "strerror", None) or error) from None
     found = PLACE.search(text)
     if found is None:
-        raise InputError(f"{path} is no report of evenrank", got="a page without ranks")
+        raise InputError(f"{path} is not a report of evenrank", got="a page without ranks")
     try:
-        kept = [source for contest in json.loads(found[1]) for source in _unpack(contest, str(path))]
+        kept = [source for benchmark in json.loads(found[1]) for source in _unpack(benchmark, str(path))]
     except (ValueError, KeyError, TypeError, AttributeError, PolarsError) as error:
         what = str(error).partition("\n")[0]
         raise InputError(f"{path} is damaged", got=what or type(error).__name__) from None
     if not kept:
-        raise InputError(f"{path} keeps no ranks", do="make it again from files, without --no-ranks")
+        raise InputError(
+            f"{path} has no ranks stored in it", do="write it again from files, and keep the ranks"
+        )
     return kept
 
 
-def gather(sources: Sequence[Source], on: On = None) -> tuple[Contest, ...]:
-    """Let models meet that were asked the same, by ascending number of candidates."""
+def align(sources: Sequence[Source], on: On = None) -> tuple[Benchmark, ...]:
+    """Group ranks by task and align the rows of each; sort by mean number of candidates."""
     if not sources:
-        raise InputError("no ranks to report", do="give files of ranks (.parquet, .csv), or Ranks")
+        raise InputError("no ranks to report", do="pass Ranks or files of ranks (.parquet, .csv)")
     for source in sources:
         if not len(source.ranks):
-            raise InputError(f"{source.where} has no ranks", do="rank at least one target")
+            raise InputError(f"{source.where} has no ranks", do="a report needs at least one target")
     groups: dict[tuple[tuple[str, str], ...], list[Source]] = {}
     for source in sources:
-        groups.setdefault(tuple(source.asked.items()), []).append(source)
-    names = _names([(group[0].data, dict(asked)) for asked, group in groups.items()])
-    contests = [_meet(name, group, on) for name, group in zip(names, groups.values(), strict=True)]
-    return tuple(sorted(contests, key=lambda contest: contest.candidates))
+        groups.setdefault(tuple(source.task.items()), []).append(source)
+    names = _names([(group[0].data, dict(task)) for task, group in groups.items()])
+    benchmarks = [_align(name, group, on) for name, group in zip(names, groups.values(), strict=True)]
+    return tuple(sorted(benchmarks, key=lambda benchmark: benchmark.candidates))
 
 
-def told(contests: Sequence[Contest], graph: Graph) -> tuple[Contest, ...]:
-    """Add what a graph's training triples tell of the targets to the contests on that graph."""
+def with_strata(benchmarks: Sequence[Benchmark], graph: Graph) -> tuple[Benchmark, ...]:
+    """Add the strata of a graph (`evenrank.strata`) to the benchmarks on that graph."""
     mine = [
-        contest
-        for contest in contests
-        if contest.protocol.content == graph.hash or contest.protocol.data == graph.name
+        benchmark
+        for benchmark in benchmarks
+        if benchmark.protocol.content == graph.hash or benchmark.protocol.data == graph.name
     ]
     if not mine:
-        have = ", ".join(contest.data for contest in contests)
+        have = ", ".join(benchmark.data for benchmark in benchmarks)
         raise InputError("no ranks are of this graph", got=f"{graph.name} [{graph.hash}]", allowed=have)
-    return tuple(_stratified(c, graph) if c in mine else c for c in contests)
+    return tuple(_stratified(c, graph) if c in mine else c for c in benchmarks)
 
 
-def _stratified(contest: Contest, graph: Graph) -> Contest:
-    every = {"head", "tail", "side"} <= contest.first.keys.keys()
-    keys = strata(contest.first, graph, *(STRATA if every else STRATA[:2])).keys
-    models = {model: ranks.with_only_keys(keys) for model, ranks in contest.models.items()}
-    return Contest(contest.data, models, contest.on)
+def _stratified(benchmark: Benchmark, graph: Graph) -> Benchmark:
+    every = {"head", "tail", "side"} <= benchmark.first.keys.keys()
+    keys = strata(benchmark.first, graph, *(STRATA if every else STRATA[:2])).keys
+    models = {model: ranks.with_only_keys(keys) for model, ranks in benchmark.models.items()}
+    return Benchmark(benchmark.data, models, benchmark.on)
 
 
 def _line(name: str) -> str:
-    """Put a name on one line, as tables and sentences need it."""
+    """Write a name on one line."""
     return " ".join(name.split())
 
 
-def _names(asked: list[tuple[str, dict[str, str]]]) -> list[str]:
-    """Name each contest by its data set, and where that stands twice, by what else was asked.
+def _names(tasks: list[tuple[str, dict[str, str]]]) -> list[str]:
+    """Name benchmarks by their data sets, and if these repeat, by what else differs in the task.
 
     >>> _names([("nations", {"split": "test"}), ("nations", {"split": "valid"}), ("umls", {})])
     ['nations (split: test)', 'nations (split: valid)', 'umls']
     """
     names = []
-    for data, mine in asked:
-        others = [facts for name, facts in asked if name == data]
-        differ = [k for k in ASKED if len({facts.get(k) for facts in others}) > 1]
-        words = ", ".join(f"{k}: {mine.get(k, 'not said')}" for k in differ)
+    for data, mine in tasks:
+        others = [facts for name, facts in tasks if name == data]
+        differ = [k for k in TASK if len({facts.get(k) for facts in others}) > 1]
+        words = ", ".join(f"{k}: {mine.get(k, 'unknown')}" for k in differ)
         names.append(f"{data} ({words})" if words else data)
     return names
 
 
-def _meet(data: str, group: Sequence[Source], on: On) -> Contest:
-    """Put the rows of all models in the order of the first; refuse what was ranked differently."""
+def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
+    """Order the rows of all models like the first; raise `InputError` if the targets differ."""
     found = _models(data, group)
     first, *others = group
     kept = first.on if all(source.on == first.on for source in others) else ""
     shared = [key for key in first.ranks.keys if all(key in source.ranks.keys for source in others)]
-    told = on if isinstance(on, str) else ",".join(on or ()) or kept or ",".join(target_keys(shared))
-    # by the name of the file, not of the model, since a file is what one can mend
+    keys = on if isinstance(on, str) else ",".join(on or ()) or kept or ",".join(target_keys(shared))
+    # errors name files, not models
     rows = {source.where: source.ranks for source in group}
     try:
         if others:
-            rows = joined(rows, on=told or "row", mixed=False, do="rank them alike")
+            rows = joined(rows, on=keys or "row", mixed=False, do=SAME)
     except InputError as error:
         raise InputError(
-            f"the models on {data} cannot stand side by side: {error}",
-            do="where these are different data, name them apart in the protocol (data)",
+            f"the models on {data} cannot be compared: {error}",
+            do="if these are different data sets, give them different names in the protocol (data)",
         ) from None
-    models = {  # with one copy of the keys that all share
+    models = {  # all share one copy of the keys
         model: rows[source.where].with_only_keys(first.ranks.keys) for model, source in found.items()
     }
-    return Contest(data, models, told)
+    return Benchmark(data, models, keys)
 
 
 def _models(data: str, group: Sequence[Source]) -> dict[str, Source]:
-    """Name models as their protocols do, and those that share a name, as seeds of one do, by file."""
+    """Name models by their protocols; models of the same name, such as seeds, by their files."""
     models = [source.model for source in group]
     for name in ("model", "fallback", "where"):
         names = [
@@ -269,32 +273,32 @@ def _models(data: str, group: Sequence[Source]) -> dict[str, Source]:
             return dict(zip(names, group, strict=True))
     twice = next(model for model in models if models.count(model) > 1)
     raise InputError(
-        f"the model {twice} stands twice on {data}",
+        f"the model {twice} is given twice on {data}",
         got=" and ".join(source.where for source in group if source.model == twice),
-        do="leave one out, or name them apart in the protocol (model)",
+        do="leave one out, or give them different names in the protocol (model)",
     )
 
 
-# Kept in a page -----------------------------------------------------------------------------------
+# Stored in a page ---------------------------------------------------------------------------------
 
 
-def pack(contest: Contest) -> dict[str, Any]:
-    """Put a contest into something JSON can hold."""
+def pack(benchmark: Benchmark) -> dict[str, Any]:
+    """Return a benchmark as content for JSON."""
     import polars as pl
 
-    first = contest.first
+    first = benchmark.first
     table = {f"key {name}": column for name, column in first.keys.items()}
     table |= {"candidates": first.candidates} | (
         {} if first.weights is None else {"weight": first.weights}
     )
-    for i, ranks in enumerate(contest.models.values()):
+    for i, ranks in enumerate(benchmark.models.values()):
         table |= {f"better {i}": ranks.better, f"equal {i}": ranks.equal}
     file = io.BytesIO()
     pl.DataFrame(table).write_parquet(file, compression="zstd", compression_level=15, statistics=False)
     return {
-        "data": contest.data,
-        "on": contest.on,
-        "models": [{"model": m, "protocol": r.protocol.to_dict()} for m, r in contest.models.items()],
+        "data": benchmark.data,
+        "on": benchmark.on,
+        "models": [{"model": m, "protocol": r.protocol.to_dict()} for m, r in benchmark.models.items()],
         "parquet": b64encode(file.getvalue()).decode(),
     }
 

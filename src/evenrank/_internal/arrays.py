@@ -1,4 +1,4 @@
-"""Arrays of NumPy and torch alike: what models and tables are made of, and where they are."""
+"""Helpers for arrays that may be NumPy arrays or torch tensors, on any device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_tensor(values: Any) -> bool:
 
 
 def array(name: str, values: Any) -> Any:
-    """Give an array of floats: NumPy as it is, torch tensors without a copy, the rest converted.
+    """Convert to an array of floats; floats of NumPy and torch are not copied.
 
     Tensors on the CPU become NumPy arrays; those on other devices stay there.
     """
@@ -30,7 +30,9 @@ def array(name: str, values: Any) -> Any:
     try:
         result = np.asarray(values)
     except ValueError:
-        raise InputError(f"{name} must be rows of one length", got="ragged rows") from None
+        raise InputError(
+            f"{name} must have rows of one length", got="rows of different lengths"
+        ) from None
     if result.dtype.kind in "iub":
         return result.astype(np.float64)
     if result.dtype.kind == "c":
@@ -44,13 +46,13 @@ def array(name: str, values: Any) -> Any:
 
 
 def dense(name: str, values: Any) -> Any:
-    """Give a tensor of torch for its numbers alone, in a type that NumPy has."""
+    """Detach a torch tensor from its graph and convert it to a type that NumPy has."""
     layout, where = (str(getattr(values, part, None)) for part in ("layout", "device"))
     if "sparse" in layout or where == "meta":
         raise InputError(
-            f"{name} must be a tensor with all of its numbers",
-            got=f"{layout} on {where}",
-            do="make it dense, .to_dense(), on a device that holds numbers",
+            f"{name} must be a dense tensor with values",
+            got=f"{layout} on device {where}",
+            do="convert it with .to_dense(), on a device other than meta",
         )
     # float32 holds every value of bfloat16
     return values.detach().float() if str(values.dtype) == "torch.bfloat16" else values.detach()
@@ -66,7 +68,7 @@ def _tensor(values: Any) -> Any:
 
 
 def nan_error(where: str, do: str = "check the model's parameters") -> InputError:
-    """Build the error for scores with a NaN, which has no rank; `where` names query and candidate."""
+    """Build the error for scores that contain NaN; `where` names query and candidate."""
     return InputError(f"scores contain NaN ({where})", do=do)
 
 
@@ -80,12 +82,12 @@ def join(first: Any, second: Any) -> Any:
 
 
 def wide(rows: Any) -> Any:
-    """Give rows in float64."""
+    """Convert rows to float64."""
     return rows.double() if is_tensor(rows) else rows.astype(np.float64, copy=False)
 
 
 def to(device: Any, values: Any) -> Any:
-    """Put an array on a device of torch; None means NumPy."""
+    """Move an array to a torch device; None means NumPy."""
     if device is None:
         return host(values)
     import torch
@@ -97,17 +99,17 @@ def to(device: Any, values: Any) -> Any:
 
 
 def place(values: Any) -> str:
-    """Say where an array is."""
+    """Return the name of the device that holds an array."""
     return str(values.device) if is_tensor(values) else "cpu"
 
 
 def memory(values: Any) -> tuple[Any, ...]:
-    """Say which memory an array is, and as what."""
+    """Identify the memory of an array, with its shape, strides and type."""
     if is_tensor(values):
         return values.data_ptr(), values.shape, values.stride(), values.dtype
     return values.ctypes.data, values.shape, values.strides, values.dtype
 
 
 def host(values: Any) -> Any:
-    """Give a NumPy array, copied from the device it is on."""
+    """Copy an array from its device to a NumPy array."""
     return values.cpu().numpy() if is_tensor(values) else values

@@ -1,4 +1,13 @@
-"""Graphs: read from the files people have, bundled, or downloaded by the name of a benchmark."""
+"""Knowledge graphs: read from files, bundled, or downloaded by the name of a benchmark.
+
+- `graph`      `Graph`: triples of ids in splits
+- `layouts`    files of triples
+- `registry`   the benchmarks known by name
+- `download`   checked downloads
+- `make_task`  the ranking task of a split
+- `strata`     keys that group ranks by properties of the training triples
+- `atlas`      candidate counts of benchmarks
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from evenrank.errors import InputError
 from evenrank.graphs import registry
-from evenrank.graphs.graph import Finding, Graph, Unseen
+from evenrank.graphs.graph import Finding, Graph, Unseen, check_unseen
 from evenrank.graphs.layouts import read
 from evenrank.graphs.registry import Entry
 
@@ -21,15 +30,35 @@ Place: TypeAlias = Literal["bundled", "EVENRANK_DATA", "cache", "download", "num
 
 
 def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | None = None) -> Graph:
-    """Load a graph from a folder in any usual layout, from one Parquet file, or a benchmark by name.
+    """Load a graph from a folder, from a Parquet file, or a benchmark by its name.
 
-    What the layouts are stands in `evenrank.graphs.layouts`; the files tell which one it is. Names are
-    numbered in sorted order, those of train first, unless the files number them. For `unseen`, see
-    `Graph.of`.
+    A benchmark (`evenrank data list`) is looked for in the package, in the folder that the environment
+    variable EVENRANK_DATA names, and in the cache. If it is in none of them, it is downloaded into the
+    cache and checked.
 
-    A benchmark (`evenrank data list`) is looked for in the package, in the folder that EVENRANK_DATA
-    names, and in the cache; what is nowhere is downloaded into the cache, and checked.
+    Parameters
+    ----------
+    path : path or str
+        A folder in any of the usual layouts (see `evenrank.graphs.layouts`), one Parquet file with a
+        column `split`, or the name of a benchmark. Unless the files number the names, they are numbered
+        in sorted order, those of the training split first.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether to keep entities and relations not seen in training, as in `Graph.of`.
+    name : str, optional
+        Name of the graph. By default the name of the folder, file or benchmark.
 
+    Returns
+    -------
+    Graph
+        The graph.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or benchmark, or a file is damaged.
+
+    Examples
+    --------
     >>> load("nations")
     nations
       entities      14
@@ -41,14 +70,17 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
     """
     if not isinstance(path, str | os.PathLike):
         raise InputError("not a path", got=type(path).__name__, do="Graph.of takes arrays")
-    folder = Path(os.path.expanduser(path))  # these two take any text; Path's own raise at some
+    if name is not None and not isinstance(name, str):
+        raise InputError("the name of a graph must be a text", got=repr(name))
+    check_unseen(unseen)
+    folder = Path(os.path.expanduser(path))  # unlike Path's methods, these accept any text
     if path and os.path.exists(folder):  # Path("") is the folder one is in
         return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen)
     entry = registry.lookup(path) if isinstance(path, str) else None
     if entry is None:
         allowed = "a folder, a Parquet file, or a benchmark such as fb15k237 or nations"
         near = registry.near(str(path))
-        raise InputError("no such folder or graph", got=repr(str(path)), allowed=allowed, do=near)
+        raise InputError("no such folder or benchmark", got=repr(str(path)), allowed=allowed, do=near)
     name = name or entry.name
     bundled = _bundled(entry)
     if bundled.is_file():
@@ -63,10 +95,22 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
 
 
 def where(entry: Entry) -> Place:
-    """Say where `load` would find a benchmark now.
+    """Return where `load` would find a benchmark now.
 
-    A folder the user names comes before the cache, which evenrank fills by itself.
+    The user's own folder comes before the cache.
 
+    Parameters
+    ----------
+    entry : Entry
+        A benchmark, as from `registry.find`.
+
+    Returns
+    -------
+    {"bundled", "EVENRANK_DATA", "cache", "download", "numbers only"}
+        "download": it would be downloaded; "numbers only": its size is known, its files are not.
+
+    Examples
+    --------
     >>> where(registry.find("nations")), where(registry.find("WikiKG90Mv2"))
     ('bundled', 'numbers only')
     """
@@ -82,7 +126,7 @@ def where(entry: Entry) -> Place:
 
 
 def _load(path: Path, name: str, unseen: Unseen, entry: Entry | None = None) -> Graph:
-    """Read a graph; where it is said to be a benchmark, see whether it is that one."""
+    """Read a graph and, for a benchmark, check that it is the published one."""
     splits, entities, relations = read(path)
     make = partial(Graph.of, splits, entities=entities, relations=relations, name=name)
     if entry is None:
@@ -97,7 +141,7 @@ def _bundled(entry: Entry) -> Traversable:
 
 
 def _own(entry: Entry) -> Path | None:
-    """Find the folder of a benchmark under EVENRANK_DATA, whichever of its names it has."""
+    """Find the folder of a benchmark under EVENRANK_DATA, by any of its names."""
     given = os.environ.get("EVENRANK_DATA")
     if not given:
         return None

@@ -1,21 +1,22 @@
-"""The atlas: how many candidates each target of a benchmark has, counted once and kept.
+"""The atlas: the number of candidates of each target of a benchmark, counted once and stored.
 
-A candidate count includes the ranked answer itself. A query with `k` known answers among `E` entities
-leaves each of its targets `E - k + 1` candidates: the target, and every entity that is not known. Chance
-sees nothing else of a data set, so a histogram of these counts gives the exact law of any metric.
+A candidate count includes the target itself. A query with `k` known true answers among `E` entities
+leaves each of its targets `E - k + 1` candidates: the target, and every entity that is not a known
+answer. The null distribution of any metric depends on nothing else of a data set, so a histogram of
+these counts determines it exactly.
 
-The file that comes with the package, and the user's own beside it, hold a row per distinct count:
+The file of the package, and the user's own, hold a row per distinct count:
 
 | column              |                                                                              |
 |---------------------|------------------------------------------------------------------------------|
 | data                | name of the data set                                                         |
-| unseen              | keep, or drop what train never shows                                         |
-| entities, relations | how many there are under that rule                                           |
-| split, side         | whose triples are ranked, and which end of them is asked for: head or tail   |
-| candidates, count   | so many candidates, for so many targets; known answers of all splits are out |
+| unseen              | whether entities not seen in training are kept: keep or drop                 |
+| entities, relations | their numbers under that rule                                                |
+| split, side         | the split whose triples are ranked, and the side that is asked for           |
+| candidates, count   | number of candidates, filtered by all splits, and of targets that have it    |
 
 What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
-are the sum of the two; the triples of a split are the sum of the counts of a side.
+are the sum of the two; the number of triples of a split is the sum of the counts of one side.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ import numpy as np
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.files import locked, replacing
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.graphs import registry
-from evenrank.graphs.graph import Graph, Unseen
+from evenrank.graphs.graph import Graph, Unseen, check_unseen
 from evenrank.metrics.tally import Histogram
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 Side = Literal["head", "tail", "both"]
 Filter: TypeAlias = Literal["all"] | None
-ENDS = {"head": (2, 0), "tail": (0, 2)}  # of a triple: which one is given, which one is asked for
+ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, the one asked for
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
 TEXTS = ("data", "unseen", "split", "side")
 FILE = "atlas.parquet"
@@ -50,7 +51,17 @@ FOLDER = "EVENRANK_ATLAS"
 
 
 class Facts(NamedTuple):
-    """How large a data set is: its entities, its relations, and the triples of each split."""
+    """The sizes of a data set.
+
+    Parameters
+    ----------
+    data : str
+        Name of the data set.
+    entities, relations : int
+        Their numbers.
+    triples : dict of str to int
+        Number of triples of each split.
+    """
 
     data: str
     entities: int
@@ -66,12 +77,33 @@ def atlas(
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
 ) -> Histogram:
-    """Give the candidate counts of a data set's targets: all that its chance levels depend on.
+    """Return the numbers of candidates of a data set's targets, which determine its chance levels.
 
-    `data` is a name the atlas knows (`evenrank atlas list`), or a graph, which is counted on the spot.
-    `filter`: "all" leaves the answers of all splits out; None ranks raw. `unseen`: "drop" leaves out
-    what train never shows, as PyKEEN does.
+    Parameters
+    ----------
+    data : str or Graph
+        The name of a data set of the atlas (`evenrank atlas list`), or a graph, which is counted now.
+    split : str, default "test"
+        The split whose triples are ranked.
+    side : {"head", "tail", "both"}, default "both"
+        What the queries ask for.
+    filter : {"all", None}, default "all"
+        "all" filters out the known true answers of all splits; None ranks raw.
+    unseen : {"keep", "drop"}, default "keep"
+        "drop" leaves out entities and relations not seen in training, as PyKEEN does.
 
+    Returns
+    -------
+    Histogram
+        The distinct numbers of candidates and how many targets have each, for `er.chance`.
+
+    Raises
+    ------
+    InputError
+        If the atlas lacks the data set, or an argument is invalid.
+
+    Examples
+    --------
     >>> import evenrank as er
     >>> er.atlas("WN18RR")
     Histogram(candidates, weight: 107 distinct of 6,268)
@@ -80,16 +112,16 @@ def atlas(
     """
     import polars as pl
 
-    if side not in get_args(Side):
+    if not isinstance(side, str) or side not in get_args(Side):
         raise InputError("unknown side", got=repr(side), allowed=", ".join(get_args(Side)))
-    if filter not in ("all", None):
+    if filter is not None and not (isinstance(filter, str) and filter == "all"):
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
     rows = _rows(data, unseen)
     sides = list(ENDS) if side == "both" else [side]
     asked = rows.filter(pl.col("split") == str(split), pl.col("side").is_in(sides))
     if not len(asked):
         raise InputError(
-            f"{data.name if isinstance(data, Graph) else data} has no triples in such a split",
+            f"{data.name if isinstance(data, Graph) else data} has no triples in this split",
             got=repr(split),
             allowed=", ".join(rows["split"].unique(maintain_order=True)),
         )
@@ -98,8 +130,27 @@ def atlas(
 
 
 def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
-    """Tell how large a data set is.
+    """Return the sizes of a data set.
 
+    Parameters
+    ----------
+    data : str or Graph
+        The name of a data set of the atlas, or a graph.
+    unseen : {"keep", "drop"}, default "keep"
+        As in `atlas`.
+
+    Returns
+    -------
+    Facts
+        The numbers of entities and relations, and of the triples of each split.
+
+    Raises
+    ------
+    InputError
+        If the atlas lacks the data set.
+
+    Examples
+    --------
     >>> facts("wn18rr", unseen="drop")
     Facts(data='wn18rr', entities=40559, relations=11,
           triples={'train': 86835, 'valid': 2824, 'test': 2924})
@@ -113,7 +164,18 @@ def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
 
 
 def names() -> list[str]:
-    """List the data sets of the atlas: those that come with it, then the user's own."""
+    """List the data sets of the atlas: those of the package, then the user's own.
+
+    Returns
+    -------
+    list of str
+        Their names.
+
+    Examples
+    --------
+    >>> "wn18rr" in names()
+    True
+    """
     return [*_names(_shipped()), *_names(_own())]
 
 
@@ -122,17 +184,15 @@ def _names(rows: pl.DataFrame) -> list[str]:
 
 
 def _rows(data: str | Graph, unseen: Unseen) -> pl.DataFrame:
-    """Give the rows of one data set, under one rule for the unseen."""
+    """Return the rows of one data set, with or without entities not seen in training."""
     import polars as pl
 
-    if unseen not in get_args(Unseen):
-        allowed = ", ".join(get_args(Unseen))
-        raise InputError("unknown rule for the unseen", got=repr(unseen), allowed=allowed)
+    check_unseen(unseen)
     if isinstance(data, Graph):
         return _count(_drop(data) if unseen == "drop" else data, data.name)
     if not isinstance(data, str):
         raise InputError("not a data set", got=type(data).__name__, allowed="a name, or a Graph")
-    for table in (_shipped, _own):  # the user's file is read only where the other does not do
+    for table in (_shipped, _own):  # the user's file is read only for names that the other lacks
         rows = table()
         name = _find(data, rows)
         if name is not None:
@@ -141,21 +201,21 @@ def _rows(data: str | Graph, unseen: Unseen) -> pl.DataFrame:
 
 
 def _unknown(name: str) -> InputError:
-    """Say what to do about a name that the atlas lacks."""
+    """Build the error for a name that the atlas lacks."""
     entry = registry.lookup(name)
     if entry is not None:
-        do = f"evenrank atlas build FOLDER --name {entry.name} adds them"
-        return InputError("the atlas has no candidate counts of that data set", got=entry.title, do=do)
+        do = f"add them by `evenrank atlas build FOLDER --name {entry.name}`"
+        return InputError("the atlas has no candidate counts of this data set", got=entry.title, do=do)
     known = {registry.key(name): name for name in names()}
     close = [known[key] for key in get_close_matches(registry.key(name), known, 3, 0.5)]
     do = f"did you mean {' or '.join(close)}?" if close else "see `evenrank atlas list`"
     if name and os.path.isdir(name):
-        do = f"evenrank atlas build {name} adds a graph of your own"
+        do = f"add your own graph by `evenrank atlas build {name}`"
     return InputError("the atlas has no such data set", got=repr(name), do=do)
 
 
 def _find(name: str, rows: pl.DataFrame) -> str | None:
-    """Find the data set a name means, in any usual spelling."""
+    """Find a data set by its name, in any usual spelling."""
     return next((known for known in _names(rows) if _key(known) == _key(name)), None)
 
 
@@ -168,8 +228,27 @@ def _key(name: str) -> str:
 
 
 def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
-    """Count the candidates of every target of a graph, with what train never shows and without.
+    """Count the candidates of every target of a graph, with and without entities not seen in training.
 
+    Parameters
+    ----------
+    graph : Graph
+        A graph with `unseen="keep"`.
+    name : str, optional
+        Name of the data set. By default that of the graph.
+
+    Returns
+    -------
+    polars.DataFrame
+        Rows of the atlas.
+
+    Raises
+    ------
+    InputError
+        If the graph has dropped entities.
+
+    Examples
+    --------
     >>> graph = Graph.of([[0, 0, 1], [0, 0, 2]], test=[[1, 0, 2]])
     >>> rows = build(graph, "toy").filter(unseen="keep", split="train")
     >>> rows.select("side", "candidates", "count").rows()
@@ -179,9 +258,9 @@ def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
 
     if graph.unseen == "drop":
         raise InputError(
-            "an atlas counts both with the unseen and without",
-            got="a graph that dropped them",
-            do="load it with unseen='keep'",
+            "the atlas counts candidates with and without entities not seen in training",
+            got="a graph without them",
+            do=["load it with ", Option("unseen", "keep")],
         )
     called = graph.name if name is None else name
     entry = registry.lookup(called)
@@ -200,7 +279,7 @@ def _drop(graph: Graph) -> Graph:
 
 
 def _count(graph: Graph, name: str) -> pl.DataFrame:
-    """Count the candidates of every target of a graph as it is."""
+    """Count the candidates of every target of a graph."""
     import polars as pl
 
     def rows(side: str, split: str, candidates: Ints) -> pl.DataFrame:
@@ -233,7 +312,7 @@ def _candidates(graph: Graph, side: str) -> dict[str, Ints]:
     # numbered, so that the next product cannot overflow
     _, query = np.unique(triples[:, 1] * entities + triples[:, given], return_inverse=True)
     answers = np.sort(query * entities + triples[:, asked])  # np.unique hashes: 140 ms, not 15
-    # a triple may stand in the files twice and is still one known answer
+    # a duplicate triple is one known answer
     known = np.bincount(answers[np.diff(answers, prepend=-1) > 0] // entities)
     ends = np.cumsum([len(part) for part in graph.splits.values()])
     return dict(zip(graph.splits, np.split(entities - known[query] + 1, ends[:-1]), strict=True))
@@ -243,7 +322,7 @@ def _candidates(graph: Graph, side: str) -> dict[str, Ints]:
 
 
 def write(tables: Sequence[pl.DataFrame], path: Path) -> None:
-    """Write a file of the atlas, data sets in the order of their names, whole or not at all."""
+    """Write a file of the atlas atomically, data sets in the order of their names."""
     import polars as pl
 
     keys: dict[str, str] = {}
@@ -251,7 +330,7 @@ def write(tables: Sequence[pl.DataFrame], path: Path) -> None:
         if not _key(name):
             raise InputError("a data set needs a name", got=repr(name), allowed="letters and digits")
         if _key(name) in keys:
-            raise InputError("two data sets of the same name", got=f"{keys[_key(name)]}, {name}")
+            raise InputError("two data sets have the same name", got=f"{keys[_key(name)]}, {name}")
         keys[_key(name)] = name
     rows = pl.concat(tables).sort("data", maintain_order=True)
     with replacing(path) as file:
@@ -259,17 +338,33 @@ def write(tables: Sequence[pl.DataFrame], path: Path) -> None:
 
 
 def add(tables: Sequence[pl.DataFrame]) -> Path:
-    """Add data sets to the user's own atlas, in place of earlier ones of the same name."""
+    """Add data sets to the user's own atlas; they replace those of the same name.
+
+    Parameters
+    ----------
+    tables : sequence of polars.DataFrame
+        Rows of the data sets, as from `build`.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If a name is taken by the atlas of the package, or the file cannot be written.
+    """
     import polars as pl
 
     names, path = [name for rows in tables for name in _names(rows)], own_file()
     for name in names:
         if _find(name, _shipped()):
-            what = "the atlas comes with a data set of that name"
+            what = "the atlas of the package has a data set of this name"
             raise InputError(what, got=repr(name), do="choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path.parent):  # between reading and writing, nobody else may add
+        with locked(path.parent):  # no other process may write between reading and writing
             kept = _own()
             for name in names:
                 kept = kept.filter(pl.col("data") != (_find(name, kept) or name))
@@ -282,7 +377,13 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
 
 
 def own_file() -> Path:
-    """Name the file of the user's own data sets: in EVENRANK_ATLAS, else the user's data folder."""
+    """Return the path of the user's own atlas: in EVENRANK_ATLAS, else in the user's data folder.
+
+    Returns
+    -------
+    Path
+        The file, which may not exist.
+    """
     folder = os.environ.get(FOLDER)
     if folder:
         return Path(folder).expanduser() / FILE
@@ -305,7 +406,7 @@ def _own() -> pl.DataFrame:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    """Read a file of the atlas; refuse one that is damaged."""
+    """Read a file of the atlas, and check it."""
     import polars as pl
 
     try:
@@ -314,10 +415,10 @@ def _read(path: Path) -> pl.DataFrame:
             raise ValueError(f"columns {', '.join(rows.columns)}")
         sound = pl.col("candidates").is_between(1, pl.col("entities")) & (pl.col("count") > 0)
         if not rows.select(sound.fill_null(False).all()).item():
-            raise ValueError("counts that cannot be")
+            raise ValueError("impossible counts")
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError(
-            f"{path} is not an atlas",
+            f"{path} is not an atlas, or is damaged",
             got=str(error).splitlines()[0],
             do="delete it, and build its data sets again",
         ) from None

@@ -1,9 +1,9 @@
-"""Checked downloads: a file is in the cache whole and as published, or not at all.
+"""Checked downloads: a file is in the cache complete and as published, or not at all.
 
-pooch looks whether a file is there and hashes to what it should, lends a temporary file beside it, and
-moves that in place once its hash is right. What pooch lacks is added here: a download that broke off is
-taken up where it ended (its bytes wait in a `.part` file, which nothing else reads), the next mirror is
-asked where one fails, archives are unpacked before the hash is taken, and processes wait for each other.
+pooch checks whether a file exists with the right hash, provides a temporary file beside it, and moves it
+in place once the hash is right. Added here: an interrupted download resumes (its bytes are kept in a
+`.part` file, which nothing else reads), the next mirror is tried if one fails, archives are unpacked
+before hashing, and processes wait for each other.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from evenrank.graphs.registry import Entry
 if TYPE_CHECKING:
     from logging import LogRecord
 
-TRIES = 4  # of one mirror, as long as each brings more bytes
-SECONDS = 30  # without an answer, or without a further byte
-BLOCK = 2**13  # bytes that are lost at most where a connection breaks
-NO_FURTHER_BYTES = 416  # what a server says who is asked to go on after the end
+TRIES = 4  # tries of one mirror, as long as each gets more bytes
+SECONDS = 30  # to wait for an answer, or for a further byte
+BLOCK = 2**13  # most bytes that are lost if a connection breaks
+NO_FURTHER_BYTES = 416  # the HTTP status for a range after the end
 DAMAGED = (gzip.BadGzipFile, EOFError, KeyError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 
 
 def folder(entry: Entry) -> Path:
-    """Give the place of a benchmark in the cache: EVENRANK_CACHE, else where the system keeps such."""
+    """Return the folder of a benchmark in the cache: in EVENRANK_CACHE, else in the system's cache."""
     import pooch
 
     return Path(os.environ.get("EVENRANK_CACHE") or pooch.os_cache("evenrank")).expanduser() / entry.name
 
 
 def cached(entry: Entry) -> bool:
-    """Say whether every file of a benchmark is in the cache, as published."""
+    """Tell whether every file of a benchmark is in the cache, as published."""
     place = folder(entry)
     return bool(entry.files) and all(
         (place / file).is_file() and _digest(place / file) == digest
@@ -54,21 +54,39 @@ def cached(entry: Entry) -> bool:
 
 
 def fetch(entry: Entry, *, progress: bool = True) -> Path:
-    """Give the folder with a benchmark's files; download those that are missing or damaged."""
+    """Return the folder with a benchmark's files; download those that are missing or damaged.
+
+    Parameters
+    ----------
+    entry : Entry
+        The benchmark.
+    progress : bool, default True
+        Whether to show a progress bar if stderr is a terminal.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be downloaded or written, or is not the published one.
+    """
     place = folder(entry)
-    if cached(entry):  # nothing is written, so a folder that cannot be written will do
+    if cached(entry):  # nothing is written, so the folder may be read-only
         return place
     if not entry.mirrors:
         raise InputError(
-            f"{entry.title}: its numbers are known, its files are not",
-            do=f"get them from {entry.source}, then {_ways(entry)}",
+            f"{entry.title} cannot be downloaded; only its sizes are known",
+            do=f"get its files from {entry.source}, then {_ways(entry)}",
         )
     try:
         place.mkdir(parents=True, exist_ok=True)
         with locked(place), _quiet(place):
             for file in entry.files:
                 _fetch(entry, file, progress)
-            for part in place.glob(".*.part"):  # kept till here: an archive serves several files
+            for part in place.glob(".*.part"):  # kept until now: an archive holds several files
                 part.unlink()
     except OSError as error:
         raise InputError(
@@ -80,7 +98,7 @@ def fetch(entry: Entry, *, progress: bool = True) -> Path:
 
 
 def _fetch(entry: Entry, file: str, progress: bool) -> None:
-    """Ask the mirrors for a file, one after the other."""
+    """Download a file from the first mirror that has it."""
     import pooch
     import requests
 
@@ -108,12 +126,12 @@ def _fetch(entry: Entry, file: str, progress: bool) -> None:
 
 
 class _WrongContentError(Exception):
-    """A download that does not hash to what it should, or is no archive that holds it."""
+    """A download with another hash, or a damaged archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Download:
-    """One file of one mirror, as pooch asks for it: to be written into a temporary file of pooch's."""
+    """A downloader for pooch: writes one file of one mirror into a temporary file of pooch's."""
 
     file: str
     digest: str
@@ -137,10 +155,10 @@ class _Download:
         part.unlink()
         if not resumed:
             raise _WrongContentError(got)
-        self(url, output, pooch)  # what was there may be at fault: once more, from the start
+        self(url, output, pooch)  # the resumed part may be at fault: once more, from the start
 
     def _complete(self, location: str, part: Path) -> None:
-        """Get all bytes, taking up what broke off as long as that brings more."""
+        """Download all bytes, resuming after each interruption as long as that gets more."""
         import requests
 
         for left in reversed(range(TRIES)):
@@ -153,7 +171,7 @@ class _Download:
                     raise
 
     def _continue(self, location: str, part: Path) -> None:
-        """Get the bytes that are missing; all of them from a server that knows no ranges."""
+        """Download the missing bytes, or all from a server that does not support ranges."""
         import requests
 
         have = _size(part)
@@ -176,7 +194,7 @@ class _Download:
 
 @contextmanager
 def _unpacked(part: Path, location: str, member: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """Open what was downloaded: a member of an archive, a gzipped file, or the file itself."""
+    """Open the downloaded content: a member of an archive, a gzipped file, or the file itself."""
     if member and zipfile.is_zipfile(part):
         with zipfile.ZipFile(part) as archive, archive.open(member) as inside:
             yield inside
@@ -185,7 +203,7 @@ def _unpacked(part: Path, location: str, member: str) -> Iterator[IO[bytes] | gz
             names = {name.removeprefix("./"): name for name in tar.getnames()}
             content = tar.extractfile(names[member])
             if content is None:
-                raise KeyError(f"{member} is no file")
+                raise KeyError(f"{member} is not a file")
             yield content
     else:
         with open(part, "rb") as plain:
@@ -204,7 +222,7 @@ def _digest(file: Path) -> str:
 
 @contextmanager
 def _quiet(place: Path) -> Iterator[None]:
-    """Keep pooch from announcing these files on stderr; a bar or an error is enough."""
+    """Keep pooch from logging these files to stderr; a progress bar or an error is enough."""
     import pooch
 
     def others(record: LogRecord) -> bool:
@@ -219,10 +237,10 @@ def _quiet(place: Path) -> Iterator[None]:
 
 
 def _ways(entry: Entry) -> str:
-    """Name the ways to go on without a download."""
+    """Name the alternatives to a download."""
     ways = [
-        f"load files of your own by their folder, er.load('path/to/{entry.name}')",
-        f"set EVENRANK_DATA to a folder with such a folder {entry.name} in it",
+        f"load your own files by the path of their folder, path/to/{entry.name}",
+        f"set EVENRANK_DATA to a folder that contains a folder {entry.name}",
     ]
     if entry.mirrors:
         url = entry.mirrors[0].format(file=f"{{{','.join(entry.files)}}}")

@@ -1,4 +1,4 @@
-"""Graph: triples of ids in splits, and the names the ids stand for."""
+"""`Graph`: triples of ids in splits, and the names of the ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import combinations, compress
 from textwrap import fill
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,10 +35,24 @@ PARTS = ("head", "relation", "tail")
 class Graph:
     """A knowledge graph: a row (head, relation, tail) of ids per triple, in splits.
 
-    `entities` and `relations` are names in id order, or a range where there are only ids. The arrays
-    are read-only, and a triple that stands in the files twice stands here twice. Make one with
-    `Graph.of`, which checks what it is given.
+    Build one by `Graph.of`, which checks its arguments, or by `er.load`. The arrays are read-only.
+    Duplicate triples are kept.
 
+    Parameters
+    ----------
+    name : str
+        Name of the graph.
+    entities, relations : sequence of str or range
+        Names in the order of their ids, or a range if there are only ids.
+    splits : dict of str to array of int
+        The triples of each split, of shape (n, 3).
+    unseen : {"keep", "drop"}, default "keep"
+        Whether entities and relations not seen in training were kept.
+    dropped : tuple of str, default ()
+        What `unseen="drop"` left out, in words.
+
+    Examples
+    --------
     >>> Graph.of([[0, 0, 1], [1, 0, 2], [2, 0, 0]], test=[[0, 0, 2], [0, 0, 3]], name="toy")
     toy
       entities   4
@@ -46,8 +60,8 @@ class Graph:
       train      3
       test       2
       hash       799b2f11f23e1a4e
-      note       test: 1 of 2 triples have an entity or relation that train never shows (1 entities,
-                 0 relations); unseen='drop' leaves them out
+      note       test: 1 of 2 triples have an entity or relation not seen in training (1 entities, 0
+                 relations); unseen='drop' leaves them out
     """
 
     name: str
@@ -55,15 +69,15 @@ class Graph:
     relations: Names
     splits: dict[str, Ints]
     unseen: Unseen = "keep"
-    dropped: tuple[str, ...] = ()  # what `unseen="drop"` left out, in words
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only: a hash once told must stay true."""
+        """Make the arrays read-only, so that the hash stays true."""
         for triples in self.splits.values():
             triples.flags.writeable = False
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        """Pickle through the constructor, since arrays come back writeable."""
+        """Pickle through the constructor, since unpickled arrays are writeable."""
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @classmethod
@@ -78,27 +92,52 @@ class Graph:
         name: str = "graph",
         unseen: Unseen = "keep",
     ) -> Self:
-        """Take arrays of ids, a row (head, relation, tail) per triple, or a mapping of splits to them.
+        """Build a graph from arrays of ids.
 
-        `entities` and `relations` are names in id order, or how many there are; without them the
-        largest id tells. `unseen="drop"` is PyKEEN's protocol: what train never shows leaves the
-        vocabulary, the triples with it leave the other splits, and the rest is numbered anew in the
-        same order. Where there were only ids, the old ones then become the names.
+        Parameters
+        ----------
+        train : array_like or mapping of str to array_like
+            The training triples, a row (head, relation, tail) of ids each; or all splits by their names.
+        valid, test : array_like, optional
+            The triples of the other splits.
+        entities, relations : int, range or iterable of str, optional
+            Names in the order of their ids, or their number. By default the largest id determines it.
+        name : str, default "graph"
+            Name of the graph.
+        unseen : {"keep", "drop"}, default "keep"
+            "drop" follows PyKEEN's protocol: entities and relations not seen in training leave the
+            vocabulary, their triples leave the other splits, and the rest is renumbered in the same
+            order. If there were only ids, the previous ids become the names.
 
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        InputError
+            If the arrays are not ids of triples, or names and ids do not match.
+
+        Examples
+        --------
         >>> graph = Graph.of({"train": [[0, 0, 2]], "test": [[0, 0, 1]]}, unseen="drop")
         >>> graph.entities, graph.splits["train"].tolist(), len(graph.splits["test"])
         (('0', '2'), [[0, 0, 1]], 0)
         """
-        if unseen not in ("keep", "drop"):
-            raise InputError("unknown rule for the unseen", got=repr(unseen), allowed="keep, drop")
+        check_unseen(unseen)
+        if not isinstance(name, str):
+            raise InputError("the name of a graph must be a text", got=repr(name))
         given = dict(train) if isinstance(train, Mapping) else {"train": train}
         given |= {split: v for split, v in (("valid", valid), ("test", test)) if v is not None}
+        if not all(isinstance(split, str) for split in given):
+            raise InputError("the names of splits must be texts", got=", ".join(map(repr, given)))
         if "train" not in given:
-            raise InputError("a graph needs a train split", got=", ".join(given) or "no split at all")
+            raise InputError("a graph needs a train split", got=", ".join(given) or "no splits")
         order = [*(split for split in SPLITS if split in given), *(s for s in given if s not in SPLITS)]
         arrays = {split: _array(split, given[split]) for split in order}
         if not len(arrays["train"]):
-            raise InputError("train has no triples", do="give at least one")
+            raise InputError("the train split has no triples", do="add at least one")
         named, kinds = _names("entities", entities), _names("relations", relations)
         splits = {s: ids(array, named, kinds, where=f"{s} row ") for s, array in arrays.items()}
         rows = np.concatenate(list(splits.values()))
@@ -111,15 +150,17 @@ class Graph:
         return graph if unseen == "keep" else graph._drop()
 
     def _drop(self) -> Self:
-        """Leave out what train never shows."""
-        seen = self._shown("train")
+        """Leave out entities and relations not seen in training."""
+        seen = self._present("train")
         entity, relation = (np.cumsum(mask) - 1 for mask in seen)
         lost = {split: (rows, text) for split, rows, text in self._unseen()}
         kept = {s: t[~lost[s][0]] if s in lost else t for s, t in self.splits.items()}
-        notes = [f"{text}; left out, as unseen='drop' asks" for _, text in lost.values()]
+        notes = [f"{text}; left out because of unseen='drop'" for _, text in lost.values()]
         gone = [int((~mask).sum()) for mask in seen]
         if any(gone):
-            notes.append(f"{gone[0]:,} entities and {gone[1]:,} relations that train lacks were removed")
+            notes.append(
+                f"{gone[0]:,} entities and {gone[1]:,} relations not seen in training were removed"
+            )
         return type(self)(
             self.name,
             _compress(self.entities, seen[0]),
@@ -129,8 +170,8 @@ class Graph:
             tuple(notes),
         )
 
-    def _shown(self, *splits: str) -> tuple[Mask, Mask]:
-        """Mark the entities and the relations that some splits show."""
+    def _present(self, *splits: str) -> tuple[Mask, Mask]:
+        """Mark the entities and the relations that occur in some splits."""
         entities = np.zeros(len(self.entities), dtype=bool)
         relations = np.zeros(len(self.relations), dtype=bool)
         for split in splits:
@@ -139,19 +180,17 @@ class Graph:
         return entities, relations
 
     def _unseen(self) -> Iterator[tuple[str, Mask, str]]:
-        """Give each split that shows what train does not, which of its triples do, and that in words."""
-        entities, relations = self._shown("train")
+        """Yield each split with something not seen in training, a mask of its triples, and a note."""
+        entities, relations = self._present("train")
         for split, triples in self.splits.items():
             rows = ~(entities[triples[:, ::2]].all(axis=1) & relations[triples[:, 1]])
             if rows.any():
-                new = self._shown(split)
+                new = self._present(split)
                 counts = (
                     f"{(new[0] & ~entities).sum():,} entities, {(new[1] & ~relations).sum():,} relations"
                 )
-                what = f"have an entity or relation that train never shows ({counts})"
+                what = f"have an entity or relation not seen in training ({counts})"
                 yield split, rows, self._share(split, rows.sum(), what)
-
-    # What it asks --------------------------------------------------------------------------------
 
     def task(
         self,
@@ -164,17 +203,41 @@ class Graph:
         outside: Outside = "refuse",
         protocol: protocols.Name | None = None,
     ) -> Task:
-        """Ask a model for what a split holds: by default the tails, then the heads, filtered.
+        """Build the ranking task of a split: by default tails, then heads, filtered.
 
-        `sides`: both, tail `(h, r, ?)`, head `(?, r, t)`, relation `(h, ?, t)`, pair `(?, r, ?)`, or
-        several.
-        `filter`: the splits whose answers are left out (all of them); None ranks raw.
-        `candidates`: "all"; "typed", the heads and tails that train shows with the relation; a
-        `type_constrain.txt`; a number, to be sampled per query with a `seed`; or, per side, lists for
-        each relation (a mapping) or each triple (rows). A target that is not among them is refused,
-        or joins them for itself alone (`outside="add"`).
-        `protocol`: ask, compare scores and rank ties as another library does (`evenrank.ranks.presets`).
+        Parameters
+        ----------
+        split : str, default "test"
+            The split whose triples are ranked.
+        sides : str or sequence of str, default "both"
+            What the queries ask for: "tail" `(h, r, ?)`, "head" `(?, r, t)`, "relation" `(h, ?, t)`,
+            "pair" `(?, r, ?)`, "both" (tail and head), or several of them.
+        filter : "all", sequence of str or None, default "all"
+            The splits whose known true answers are filtered out. None ranks raw.
+        candidates : str, int, path or mapping, default "all"
+            "all" entities (or relations); "typed", the heads and tails seen with the relation in
+            training; the path of a `type_constrain.txt`; a number, sampled per query; or, per side, a
+            mapping from relations to lists of ids, or a list of ids per triple.
+        seed : int, default 0
+            Seed of the sample.
+        outside : {"refuse", "add"}, default "refuse"
+            What to do if a target is not among its candidates: raise an error, or add it for itself
+            alone.
+        protocol : str, optional
+            Filter, compare scores and break ties as another library does (`evenrank.ranks.presets`).
 
+        Returns
+        -------
+        Task
+            The queries with their targets, candidates and known true answers.
+
+        Raises
+        ------
+        InputError
+            If the split does not exist, or an argument is invalid.
+
+        Examples
+        --------
         >>> from evenrank.graphs import load
         >>> load("nations").task("test")
         Task(402 targets of 288 distinct queries among 2 to 14 candidates)
@@ -184,14 +247,33 @@ class Graph:
         return ask(self, split, sides, filter, candidates, seed, outside, protocol)
 
     def types(self, *splits: str) -> Given:
-        """Give the heads and tails that some splits (train) show with each relation, as candidates."""
-        return types(self, splits or ("train",))
+        """Return the heads and the tails that occur with each relation, as candidates for `task`.
 
-    # What it is, and what to know about it ------------------------------------------------------
+        Parameters
+        ----------
+        *splits : str
+            The splits to look at. By default the training split.
+
+        Returns
+        -------
+        dict
+            For "head" and "tail", a mapping from relations to arrays of ids.
+
+        Raises
+        ------
+        InputError
+            If there is no such split.
+
+        Examples
+        --------
+        >>> Graph.of([[0, 0, 1], [2, 0, 1]]).types()["head"][0].tolist()
+        [0, 2]
+        """
+        return types(self, splits or ("train",))
 
     @cached_property
     def hash(self) -> str:
-        """Hash of the content: the same for every file format, order of rows and numbering."""
+        """Hash of the content, independent of file format, order of rows and numbering."""
         entity, entities = _canonical(self.entities)
         relation, relations = _canonical(self.relations)
         digest = sha256(json.dumps([entities, relations]).encode())
@@ -203,20 +285,27 @@ class Graph:
 
     @cached_property
     def vocabulary(self) -> str:
-        """Hash of the names in id order: graphs with the same one number their rows alike."""
+        """Hash of the names in the order of their ids; graphs with equal ones have equal numbering."""
         names = [len(n) if isinstance(n, range) else list(n) for n in (self.entities, self.relations)]
         return sha256(json.dumps(names).encode()).hexdigest()[:16]
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a user must know: the findings that are not simply in order."""
+        """The findings that are notes or warnings."""
         return tuple(text for severity, text in self.findings() if severity != "ok")
 
     def findings(self) -> list[Finding]:
-        """Check the graph: what is there, what stands twice, what leaks, what train never shows.
+        """Check the graph: its sizes, duplicates, leakage, and what is not seen in training.
 
+        Returns
+        -------
+        list of (str, str)
+            Severity ("ok", "note" or "warning") and text of each finding.
+
+        Examples
+        --------
         >>> Graph.of([[0, 0, 1], [0, 0, 1]], test=[[0, 0, 1]]).findings()[3:5]
-        [('note', 'train: 1 of 2 triples repeat an earlier one'),
+        [('note', 'train: 1 of 2 triples are duplicates'),
          ('warning', 'test: 1 of 1 triples are also in train')]
         """
         found: list[Finding] = [
@@ -228,36 +317,34 @@ class Graph:
             found.extend([(severity, text) for text in texts if text] or [("ok", fine)])
 
         keys = self._keys()
-        repeats = (
-            self._share(s, (k[1:] == k[:-1]).sum(), "repeat an earlier one") for s, k in keys.items()
-        )
-        judge("note", repeats, "no triple stands twice in one split")
+        repeats = (self._share(s, (k[1:] == k[:-1]).sum(), "are duplicates") for s, k in keys.items())
+        judge("note", repeats, "no duplicate triples within a split")
         shared = (
             self._share(b, _common(keys[a], keys[b]), f"are also in {a}")
             for a, b in combinations(keys, 2)
         )
-        judge("warning", shared, "no triple stands in two splits")
+        judge("warning", shared, "no triple is in two splits")
         unseen = (f"{text}; unseen='drop' leaves them out" for _, _, text in self._unseen())
-        judge("note", [*self.dropped, *unseen], "train shows every entity and relation of the others")
-        unused = [int((~shown).sum()) for shown in self._shown(*self.splits)]
+        judge("note", [*self.dropped, *unseen], "all entities and relations are seen in training")
+        unused = [int((~mask).sum()) for mask in self._present(*self.splits)]
         judge(
             "note",
-            [f"{unused[0]:,} entities and {unused[1]:,} relations stand in no triple"] * any(unused),
-            "every entity and relation stands in a triple",
+            [f"{unused[0]:,} entities and {unused[1]:,} relations are in no triple"] * any(unused),
+            "every entity and relation is in a triple",
         )
         loops = sum(int((triples[:, 0] == triples[:, 2]).sum()) for triples in self.splits.values())
-        found.append(("ok", f"{loops:,} triples lead back to their head"))
+        found.append(("ok", f"{loops:,} triples have the same head and tail"))
         if _misnumbered(self.entities):
             note = "entities are named 0, 1, 2, ... but have other ids (as text, 10 sorts before 2)"
             found.append(("note", f"{note}; to keep ids, store whole numbers as .npy or Parquet"))
         return found
 
     def _share(self, split: str, n: int | np.integer[Any], what: str) -> str:
-        """Say how many triples of a split do something; nothing, where none does."""
+        """Describe how many triples of a split have a property, or return an empty text if none has."""
         return f"{split}: {n:,} of {len(self.splits[split]):,} triples {what}" if n else ""
 
     def _keys(self) -> dict[str, Ints]:
-        """Number the triples so that equal ones have equal numbers; give those of each split, sorted."""
+        """Number the triples, equal ones by equal numbers; return those of each split, sorted."""
         h, r, t = np.concatenate(list(self.splits.values())).T
         entities, relations = len(self.entities), len(self.relations)
         keys = h * relations + r  # there are at most 10^9 of each, so this cannot overflow
@@ -268,7 +355,7 @@ class Graph:
         return {split: np.sort(part) for split, part in zip(self.splits, parts, strict=True)}
 
     def __repr__(self) -> str:
-        """Say what it is, in a few aligned lines."""
+        """Show sizes, hash and notes in aligned lines."""
         counts = {"entities": len(self.entities), "relations": len(self.relations)}
         counts |= {split: len(triples) for split, triples in self.splits.items()}
         width = max(map(len, counts))
@@ -286,7 +373,7 @@ class Graph:
 def ids(
     triples: NDArray[Any], entities: Names | None, relations: Names | None, where: str, first: int = 0
 ) -> Ints:
-    """Give an array of ids of its own; refuse what is none, by the place of its row."""
+    """Return a copy of an array of ids; raise an error that names the first invalid row."""
     limits = np.array([LARGEST if names is None else len(names) for names in (entities, relations)])
     limits = limits[[0, 1, 0]]
     good = (triples >= 0) & (triples < limits) & (triples == np.floor(triples))  # a NaN is never good
@@ -300,11 +387,18 @@ def ids(
     return np.array(triples, dtype=np.int64, order="C")
 
 
+def check_unseen(unseen: Any) -> None:
+    """Check a rule for entities and relations not seen in training."""
+    if not isinstance(unseen, str) or unseen not in get_args(Unseen):
+        allowed = ", ".join(map(repr, get_args(Unseen)))
+        raise InputError("unknown value of unseen", got=repr(unseen), allowed=allowed)
+
+
 def _array(split: str, values: ArrayLike) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on another device
-        raise InputError(f"{split} is no array of ids", got=str(error).splitlines()[0]) from None
+        raise InputError(f"{split} is not an array of ids", got=str(error).splitlines()[0]) from None
     if array.shape == (0,):
         array = np.empty((0, 3), dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iuf":
@@ -325,12 +419,12 @@ def _names(what: str, names: int | range | Iterable[str] | None) -> Names | None
         if not 1 <= names <= LARGEST:
             raise InputError(f"impossible number of {what}", got=names, allowed=f"1 to {LARGEST:,}")
         return range(int(names))
-    given = list(names)
+    given = list(names) if isinstance(names, Iterable) else []
     if isinstance(names, str) or not given or not all(isinstance(name, str) for name in given):
         raise InputError(f"{what} must be a number or a list of names", got=repr(names)[:60])
     name, times = Counter(given).most_common(1)[0]
     if times > 1:
-        raise InputError(f"names of {what} must differ", got=f"{name!r} {times} times")
+        raise InputError(f"the names of {what} must be distinct", got=f"{name!r} {times} times")
     return tuple(map(str, given))
 
 
@@ -341,13 +435,13 @@ def _compress(names: Names, mask: Mask) -> Names:
 
 
 def _numbered(triples: Ints, entity: Ints, relation: Ints) -> Ints:
-    """Number triples anew."""
+    """Renumber triples."""
     h, r, t = triples.T
     return np.stack([entity[h], relation[r], entity[t]], axis=1)
 
 
 def _canonical(names: Names) -> tuple[Ints, int | list[str]]:
-    """Give the place of each id among the sorted names, and these; ids without names are their own."""
+    """Return the position of each id among the sorted names, and these; without names, the ids."""
     if isinstance(names, range):
         return np.arange(len(names)), len(names)
     order = sorted(range(len(names)), key=names.__getitem__)
@@ -357,7 +451,7 @@ def _canonical(names: Names) -> tuple[Ints, int | list[str]]:
 
 
 def _common(keys: Ints, others: Ints) -> int:
-    """Count the others that are among sorted keys (`np.isin` sorts again: 140 ms, not 1)."""
+    """Count how many of the others are among the sorted keys (`np.isin` sorts again: 140 ms, not 1)."""
     places = np.searchsorted(keys, others)
     return int((keys[np.minimum(places, len(keys) - 1)] == others).sum()) if len(keys) else 0
 

@@ -1,16 +1,16 @@
-"""Files of triples, in the layouts people have: which one it is shows in the names of the files.
+"""Files of triples in the usual layouts, which are recognised by the names of the files.
 
 | layout  | files                                                                                    |
 |---------|------------------------------------------------------------------------------------------|
-| text    | `train.txt`, `valid.txt`, `test.txt` (or .tsv, .csv): head, relation, tail in a line     |
-| RotatE  | the same beside `entities.dict` and `relations.dict`: id, tab, name                      |
+| text    | `train.txt`, `valid.txt`, `test.txt` (or .tsv, .csv): head, relation, tail per line      |
+| RotatE  | the same with `entities.dict` and `relations.dict`: id, tab, name                        |
 | OpenKE  | `train2id.txt`, ...: head, **tail, relation** ids; `entity2id.txt`, ...: name, tab, id   |
 | LibKGE  | `train.del`, ...: ids; `entity_ids.del`, `relation_ids.del`: id, tab, name                |
 | Parquet | `train.parquet`, ..., or one file with a column `split`; whole numbers are ids           |
 | NumPy   | `train.npy`, ...: arrays of ids                                                          |
 
-Each may be gzipped. Lines are cut and names are numbered by polars; a line that is not what it should
-be is an error that names it.
+Each may be gzipped. polars splits lines and numbers names; a malformed line is an error that names the
+line.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ LOOKED_FOR = (
 
 
 class Table(NamedTuple):
-    """Rows of a file, and where they stand in it."""
+    """Rows of a file, and their place in it."""
 
     frame: pl.DataFrame
     where: str
     first: int = 0
 
     def refuse(self, bad: pl.Series, what: str, column: str) -> None:
-        """Raise an error that names the place of the first bad row."""
+        """Raise an error that names the first bad row."""
         if bad.any():
             row = int(bad.arg_true()[0])
             cell = self.frame[column][row]
@@ -87,15 +87,17 @@ class Table(NamedTuple):
 
 
 def read(path: Path) -> Content:
-    """Read a folder of splits, or one Parquet file that holds them all."""
+    """Read a folder of splits, or one Parquet file with all of them."""
     if path.is_file():
         if path.suffix.lower() != ".parquet":
-            raise InputError("a graph is a folder or a Parquet file", got=path, do="name its folder")
+            raise InputError(
+                "a graph is loaded from a folder or a Parquet file", got=path, do="pass its folder"
+            )
         return _numbered(_partition(_parquet(path)))
     files: dict[str, Path] = {}
     layouts: dict[str, str] = {}
     present = sorted(path.iterdir())
-    if path / "dataset.yaml" in present:  # LibKGE leaves what it was made of beside its own files
+    if path / "dataset.yaml" in present:  # LibKGE keeps the original files beside its own
         present = [file for file in present if ".del" in file.suffixes]
     for file in present:
         layout, role = FILES.get(file.name.lower().removesuffix(".gz"), ("", ""))
@@ -146,7 +148,7 @@ def dictionary(file: Path | None, layout: str) -> list[str] | None:
     frame = _whole(table, "id").frame
     table.refuse(frame["name"].is_null(), "empty name", "name")
     for column in ("id", "name"):
-        table.refuse(~frame[column].is_first_distinct(), f"{column} stands twice", column)
+        table.refuse(~frame[column].is_first_distinct(), f"duplicate {column}", column)
     most = len(frame) - 1
     table.refuse(~frame["id"].is_between(0, most), f"ids must run from 0 to {most:,}", "id")
     return frame.sort("id")["name"].to_list()
@@ -155,7 +157,7 @@ def dictionary(file: Path | None, layout: str) -> list[str] | None:
 def _numbered(
     tables: dict[str, Table], entities: list[str] | None = None, relations: list[str] | None = None
 ) -> Content:
-    """Turn names into ids, and check these."""
+    """Convert names to ids, and check the ids."""
     tables, entities = _number(tables, ("head", "tail"), "entities", entities)
     tables, relations = _number(tables, ("relation",), "relations", relations)
     arrays = {
@@ -168,7 +170,7 @@ def _numbered(
 def _number(
     tables: dict[str, Table], parts: Sequence[str], what: str, names: list[str] | None
 ) -> tuple[dict[str, Table], list[str] | None]:
-    """Number names as the dictionary does, or those of train in sorted order and then the others."""
+    """Number names as the dictionary does, or in sorted order, those of the training split first."""
     import polars as pl
 
     for table in tables.values():
@@ -177,7 +179,7 @@ def _number(
     kinds = {table.frame[part].dtype for table in tables.values() for part in parts}
     if len(kinds) > 1:
         got = " and ".join(sorted(map(str, kinds)))
-        raise InputError(f"names and ids are mixed among the {what}", got=got, do="use one or the other")
+        raise InputError(f"the {what} mix names and ids", got=got, do="use one or the other")
     if kinds != {pl.String()}:
         return tables, names
     if names is None:
@@ -263,7 +265,7 @@ def _parquet(file: Path) -> Table:
 
 
 def _partition(table: Table) -> dict[str, Table]:
-    """Cut a table by its column `split`."""
+    """Split a table by its column `split`."""
     file = table.where.removesuffix(" row ")
     if "split" not in table.frame.columns:
         raise InputError(f"{file} has no column split", do="add one, or name the file train.parquet")
@@ -272,7 +274,7 @@ def _partition(table: Table) -> dict[str, Table]:
     for (value,), frame in table.frame.partition_by("split", as_dict=True).items():
         split = STEMS.get(value.lower(), value)
         if split in tables:
-            raise InputError(f"{file}: two words for the split {split}", got=repr(value), do="use one")
+            raise InputError(f"{file}: two names of the split {split}", got=repr(value), do="use one")
         tables[split] = Table(frame, f"{file} {value} row ")
     if "train" not in tables:
         raise InputError(f"{file}: no train split", got=", ".join(tables) or "an empty table")
@@ -280,7 +282,7 @@ def _partition(table: Table) -> dict[str, Table]:
 
 
 def _text(file: Path, columns: Sequence[str], separators: str, *, counted: bool = False) -> Table:
-    """Cut lines into columns of text; a header decides what is what, a count must be right."""
+    """Split lines into columns of text; a header names the columns, a count of lines is checked."""
     import polars as pl
 
     raw = _bytes(file).removeprefix(codecs.BOM_UTF8)
@@ -298,7 +300,7 @@ def _text(file: Path, columns: Sequence[str], separators: str, *, counted: bool 
         count, _, raw = raw.partition(b"\n")
         first = 2
     if not raw.strip(b"\r\n"):
-        raise InputError(f"{file}: an empty file", do="fill it or remove it")
+        raise InputError(f"{file}: an empty file", do="add triples or remove the file")
     head = raw.partition(b"\n")[0].removesuffix(b"\r").decode()
     width = len(columns)
     fields = {separator: len(_fields(head, separator)) for separator in separators}
@@ -308,23 +310,25 @@ def _text(file: Path, columns: Sequence[str], separators: str, *, counted: bool 
         frame = pl.DataFrame(_quoted(raw, width, file), schema=schema, orient="row")
     else:
         _check_lines(raw, separator, width, file, first)
-        raw = codecs.BOM_UTF8 + raw  # else polars takes names like "x\x01" or "xچ" for compressed data
+        raw = (
+            codecs.BOM_UTF8 + raw
+        )  # otherwise polars takes names like "x\x01" or "xچ" for compressed data
         frame = pl.read_csv(raw, separator=separator, has_header=False, quote_char=None, schema=schema)
     if counted and count.strip() != str(len(frame)).encode():
         got = f"{count.strip()[:40].decode()!r} before {len(frame):,} lines"
-        raise InputError(f"{file}:1: the count of lines is not right", got=got)
+        raise InputError(f"{file}:1: wrong count of lines", got=got)
     words = [HEADERS.get((cell or "").strip().lower(), "") for cell in frame.row(0)]
     if sorted(words) == sorted(columns):
         frame, first = frame[1:].rename(dict(zip(columns, words, strict=True))), first + 1
     if not len(frame):
-        raise InputError(f"{file}: no triples, only a header", do="fill it or remove it")
+        raise InputError(f"{file}: no triples, only a header", do="add triples or remove the file")
     return Table(frame, f"{file}:", first)
 
 
 def _check_lines(raw: bytes, separator: str, width: int, file: Path, first: int) -> None:
-    """Refuse a line with too many or too few fields: polars would fill or cut it, and not say where."""
+    """Check the number of fields of each line: polars would pad or truncate it silently."""
     mark = separator.encode()
-    # what is left without all other bytes is the same for every good line; four times faster than a loop
+    # without all other bytes, every good line is the same; four times faster than a loop
     marks = raw.translate(None, bytes({*range(256)} - {*mark, *b"\n"})).removesuffix(b"\n") + b"\n"
     if marks != (mark * (width - 1) + b"\n") * (len(marks) // width):
         for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n"), first):
@@ -334,7 +338,7 @@ def _check_lines(raw: bytes, separator: str, width: int, file: Path, first: int)
 
 
 def _quoted(raw: bytes, width: int, file: Path) -> list[list[str | None]]:
-    """Cut the rows of a CSV file with quotes."""
+    """Split the rows of a CSV file with quotes."""
     reader = csv.reader(io.StringIO(raw.decode(), newline=""), strict=True)
     rows: list[list[str | None]] = []
     try:
@@ -348,11 +352,11 @@ def _quoted(raw: bytes, width: int, file: Path) -> list[list[str | None]]:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    with suppress(csv.Error):  # what is not CSV may still be cut at spaces
+    with suppress(csv.Error):  # a line that is not CSV may still be split at spaces
         return next(csv.reader([line])) if separator == "," else line.split(separator)
     return [line]
 
 
 def _ragged(file: Path, line: int, fields: int, width: int) -> InputError:
     got = f"{fields} fields" if fields else "an empty line"
-    return InputError(f"{file}:{line}: not {width} fields", got=got, do="mend or remove the line")
+    return InputError(f"{file}:{line}: expected {width} fields", got=got, do="fix or remove the line")

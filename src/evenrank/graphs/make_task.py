@@ -1,9 +1,9 @@
-"""What a graph can ask of a model: heads, tails, relations, pairs; and among which candidates."""
+"""Build the ranking task of a split: queries for heads, tails, relations or pairs, and candidates."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranks.presets import Preset, preset
 from evenrank.ranks.protocol import All, Listed, Protocol, Typed
 from evenrank.ranks.protocol import Candidates as Kind
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 Side = Literal["head", "tail", "relation", "pair"]
 Sides: TypeAlias = Side | Literal["both"] | Sequence[Side]
-# per side: the candidates of each relation (a mapping), or of each triple (rows)
+# per side, the candidates of each relation (a mapping) or of each triple (rows)
 Given: TypeAlias = Mapping[str, Mapping[int, ArrayLike] | Sequence[ArrayLike] | NDArray[Any]]
 Candidates: TypeAlias = Literal["all", "typed"] | int | Given | str | os.PathLike[str]
+SIDES = "both, tail, head, relation, pair, or a list of these"
 HOLES: dict[str, tuple[int, ...]] = {"tail": (2,), "head": (0,), "relation": (1,), "pair": (0, 2)}
 
 
@@ -41,35 +42,35 @@ def ask(
     outside: Outside,
     protocol: str | None = None,
 ) -> Task:
-    """Make the task that `Graph.task` describes."""
+    """Build the task of `Graph.task`."""
     triples = _split(graph, split)
     if not len(triples):
-        raise InputError(f"split {split} of {graph.name} has no triples to rank", got="none")
+        raise InputError(f"split {split} of {graph.name} has no triples")
     rules = preset(protocol) if protocol is not None else None
     if rules is not None:
         if filter != "all":
             raise InputError(
-                f"the protocol {rules.name} says what is filtered", got=f"filter {filter!r} as well"
+                f"the protocol {rules.name} determines the filter",
+                got=f"filter={filter!r}",
+                do=["leave out ", Option("filter")],
             )
         _check_unseen(rules, graph)
         _check_candidates(rules, candidates)
-        # candidates that come with the data hold no known answers
+        # candidates that come with the data contain no known answers
         own = rules.known == "given" and isinstance(candidates, Mapping)
         filter = () if own else rules.filters(split, graph.splits)  # noqa: A001
         outside = "add" if rules.outside == "add" else outside
         if rules.once:
             triples = triples[np.sort(np.unique(triples, axis=0, return_index=True)[1])]
-    if isinstance(filter, bool):
-        raise InputError(
-            "filter names splits", got=filter, allowed="'all', some splits, or None for raw"
-        )
-    filters = tuple(graph.splits) if filter == "all" else tuple(filter or ())
-    if isinstance(filter, str) and filter != "all":
-        filters = tuple(name.strip() for name in filter.split(","))
+    filters = _filters(graph, filter)
     known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
     seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else ("train",)
     given, kind = _given(graph, candidates, seen)
-    asked = ("tail", "head") if sides == "both" else (sides,) if isinstance(sides, str) else sides
+    if isinstance(sides, str):
+        sides = ("tail", "head") if sides == "both" else (sides,)
+    if not isinstance(sides, Iterable):
+        raise InputError("unknown side", got=repr(sides), allowed=SIDES)
+    asked = tuple(sides)
     if not asked:
         raise InputError("a task needs at least one side", got="none")
     repeats = rules is not None and rules.repeats
@@ -80,7 +81,7 @@ def ask(
         data=graph.name,
         content=graph.hash,
         split=split,
-        sides=tuple(asked),
+        sides=asked,
         filter=filters,
         candidates=kind,
         unseen=graph.unseen,
@@ -90,8 +91,20 @@ def ask(
     return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
 
 
-def _split(graph: Graph, name: str) -> Ints:
-    if name not in graph.splits:
+def _filters(graph: Graph, filter: Any) -> tuple[str, ...]:  # noqa: A002  # the field's word for it
+    """Return the splits whose known true answers are filtered out."""
+    if filter is None:
+        return ()
+    if isinstance(filter, str):
+        names = graph.splits if filter == "all" else filter.split(",")
+        return tuple(name.strip() for name in names)
+    if not isinstance(filter, Iterable):
+        raise InputError("unknown filter", got=repr(filter), allowed="'all', splits, or None for raw")
+    return tuple(filter)
+
+
+def _split(graph: Graph, name: Any) -> Ints:
+    if not isinstance(name, str) or name not in graph.splits:
         raise InputError(
             f"{graph.name} has no such split", got=repr(name), allowed=", ".join(graph.splits)
         )
@@ -99,33 +112,33 @@ def _split(graph: Graph, name: str) -> Ints:
 
 
 def _check_unseen(rules: Preset, graph: Graph) -> None:
-    """A library that drops what train never shows cannot be asked about it, nor the other way round."""
+    """Check that the graph keeps or drops what is not seen in training, as the library does."""
     train = graph.splits["train"]
     shown = len(np.unique(train[:, ::2])), len(np.unique(train[:, 1]))
     more = shown != (len(graph.entities), len(graph.relations))
-    does, wrong = {"drop": ("leaves out", more), "keep": ("keeps", bool(graph.dropped))}[rules.unseen]
+    does, wrong = {"drop": ("drops", more), "keep": ("keeps", bool(graph.dropped))}[rules.unseen]
     if wrong:
         raise InputError(
-            f"the protocol {rules.name} {does} what train never shows",
+            f"the protocol {rules.name} {does} entities and relations not seen in training",
             got=f"a graph with unseen={graph.unseen!r}",
-            do=f"er.load(..., unseen={rules.unseen!r})",
+            do=["load the graph with ", Option("unseen", rules.unseen)],
         )
 
 
 def _check_candidates(rules: Preset, candidates: Candidates) -> None:
-    """Refuse candidates that a library cannot be asked to rank among."""
+    """Check that the library can rank among these candidates."""
     if rules.known == "given" and isinstance(candidates, str | os.PathLike):
         raise InputError(
             f"the protocol {rules.name} ranks among candidates that come with each triple",
             got=f"candidates {str(candidates)!r}",
-            do="give them, candidates={'tail': ..., 'head': ...}, or a number to sample",
+            do="pass them as {'tail': ..., 'head': ...}, or a number to sample",
         )
     sampled = isinstance(candidates, int | np.integer)
     if sampled and rules.yardstick is not None and rules.yardstick.keeps_known:
         raise InputError(
-            f"the protocol {rules.name} keeps known answers, which are not sampled here",
-            got=f"{candidates} candidates",
-            do="rank among all, or give lists",
+            f"the protocol {rules.name} keeps known true answers, which samples do not contain",
+            got=f"{candidates} sampled candidates",
+            do="rank among all candidates, or pass lists",
         )
 
 
@@ -138,11 +151,11 @@ def _side(
     outside: Outside,
     repeats: bool,
 ) -> Task:
-    if side not in HOLES:
+    if not isinstance(side, str) or side not in HOLES:
         raise InputError(
             "unknown side",
             got=repr(side),
-            allowed="both, tail, head, relation, pair, or a list",
+            allowed=SIDES,
         )
     entities, relations = len(graph.entities), len(graph.relations)
     size = {"relation": relations, "pair": entities**2}.get(side, entities)
@@ -151,7 +164,7 @@ def _side(
     lists, group = _lists(graph, side, triples, given, outside)
     answers = _answer(side, triples, entities)
     if repeats and lists is not None and group is None:
-        # the target comes beside its own list, even where that list holds it
+        # the target is added to its own list, even if the list contains it
         values = np.insert(lists.values, lists.first[1:], answers)
         lists = Lists(lists.first + np.arange(len(lists.first)), values)
     return Task.of(
@@ -193,11 +206,11 @@ def _names(names: Sequence[str] | range) -> NDArray[Any]:
 
 
 def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[Given | None, Kind]:
-    """Give lists of candidates, and of what kind they are."""
+    """Return the lists of candidates and their description for the protocol."""
     if isinstance(candidates, str) and candidates == "all":
         return None, All()
     if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
-        return None, All()  # drawn once the task is there
+        return None, All()  # sampled once the task is built
     if isinstance(candidates, str) and candidates == "typed":
         return types(graph, seen), Typed(", ".join(seen))
     if isinstance(candidates, str | os.PathLike):
@@ -210,22 +223,23 @@ def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[G
             )
         if graph.dropped:
             raise InputError(
-                f"{path} numbers entities as they were before some were dropped",
-                do="load the graph with unseen='keep', or give lists of candidates",
+                f"{path} numbers entities as before those not seen in training were dropped",
+                do=["load the graph with ", Option("unseen", "keep"), ", or pass lists of candidates"],
             )
         typed = read_types(graph, path)
         return typed, Typed(path.name, _digest(typed))
     if not isinstance(candidates, Mapping):
         raise InputError(
-            "candidates must be given per side",
+            "unknown candidates",
             got=type(candidates).__name__,
-            allowed="{'tail': ..., 'head': ...}",
+            allowed="all, typed, a number to sample, a type_constrain.txt, or lists per side as in "
+            "{'tail': ..., 'head': ...}",
         )
     return candidates, Listed(_digest(candidates))
 
 
 def _digest(given: Given) -> str:
-    """Tell lists of candidates apart, in eight characters."""
+    """Hash lists of candidates to eight characters."""
     digest = sha256()
     for side in sorted(given):
         lists = given[side]
@@ -242,7 +256,7 @@ def _lists(
     if given is None:
         return None, None
     if side not in given:
-        raise InputError("no candidates are given for a side", got=side, allowed=", ".join(given))
+        raise InputError(f"no candidates for side {side}", got=", ".join(map(str, given)) or "none")
     mine = given[side]
     if not isinstance(mine, Mapping):
         if len(mine) != len(triples):
@@ -255,9 +269,13 @@ def _lists(
     missing = [relation for relation in asked if relation not in mine]
     if missing and outside == "refuse":
         raise InputError(
-            "a query has no candidates",
-            got=f"none given for relation {graph.relations[missing[0]]} on side {side}",
-            do="leave out what train never shows (unseen='drop'), or let targets join: outside='add'",
+            f"relation {graph.relations[missing[0]]} has no candidates on side {side}",
+            do=[
+                "drop entities and relations not seen in training by ",
+                Option("unseen", "drop"),
+                ", or add targets to their candidates by ",
+                Option("outside", "add"),
+            ],
         )
     number = np.zeros(len(graph.relations), dtype=np.int64)
     number[asked] = np.arange(len(asked))
@@ -265,7 +283,7 @@ def _lists(
 
 
 def types(graph: Graph, splits: Sequence[str]) -> Given:
-    """Give, for each relation, the heads and the tails that some splits show with it."""
+    """Return, for each relation, the heads and the tails that occur with it in some splits."""
     rows = np.concatenate([_split(graph, split) for split in splits])
     sides: dict[str, Mapping[int, ArrayLike]] = {}
     for side, column in (("head", 0), ("tail", 2)):
@@ -277,7 +295,8 @@ def types(graph: Graph, splits: Sequence[str]) -> Given:
 def read_types(graph: Graph, path: Path) -> Given:
     """Read OpenKE's `type_constrain.txt`: for each relation a line of heads, then a line of tails.
 
-    Line one counts the relations; the others hold the relation, how many ids follow, and the ids.
+    The first line is the number of relations; the others hold the relation, the number of ids, and the
+    ids.
     """
     sides: dict[str, dict[int, ArrayLike]] = {"head": {}, "tail": {}}
     try:
@@ -297,10 +316,11 @@ def read_types(graph: Graph, path: Path) -> Given:
                 allowed="relation, number of ids, ids; heads first, then tails",
             )
         if not (0 <= row[0] < len(graph.relations)) or (row[2:] >= len(graph.entities)).any():
-            raise InputError(f"{path}:{i + 2}: an id the graph does not have", got=f"relation {row[0]}")
+            raise InputError(f"{path}:{i + 2}: an id that the graph lacks", got=f"relation {row[0]}")
         sides[side][int(row[0])] = row[2:]
     if not counted or len(sides["head"]) != len(sides["tail"]):
         raise InputError(
-            f"{path}: line one does not count the relations", got=f"{len(rows)} lines after it"
+            f"{path}: the first line is not the number of relations",
+            got=f"{len(rows)} further lines",
         )
     return {side: dict(lists) for side, lists in sides.items()}

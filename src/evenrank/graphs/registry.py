@@ -1,7 +1,7 @@
-"""The benchmarks known by name: how large each is, where it is published, and how its files are known.
+"""The benchmarks known by name: their sizes, where they are published, and the hashes of their files.
 
-The entries stand in `registry.toml`. Their numbers are those of the published files, as `Graph` counts
-them with unseen entities kept; who takes a file for a benchmark can have that checked with `check`.
+The entries are in `registry.toml`. Their numbers are those of the published files, including entities
+not seen in training. `check` checks that a graph is a benchmark as published.
 """
 
 from __future__ import annotations
@@ -27,8 +27,37 @@ __all__ = ["Entry", "check", "entries", "find", "key", "lookup", "near"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One benchmark, as its authors publish it.
+    """A benchmark as published.
 
+    Parameters
+    ----------
+    name, title : str
+        The name for `er.load`, and the usual spelling.
+    entities, relations : int
+        Their numbers.
+    splits : mapping of str to int
+        Number of triples of each split.
+    counts : str
+        Source of the numbers.
+    source : str
+        Where its authors, or those who maintain its files, publish it.
+    reference : str
+        The paper.
+    aliases : sequence of str, default ()
+        Other names.
+    licence : str, optional
+        Licence of the data.
+    layout : str, optional
+        Layout of the files (see `evenrank.graphs.layouts`).
+    hash : str, optional
+        Hash of the graph.
+    files : mapping of str to str
+        SHA-256 of each file, unpacked.
+    mirrors : sequence of str, default ()
+        Patterns of the addresses of the files.
+
+    Examples
+    --------
     >>> entry = find("FB15K_237")
     >>> entry.name, entry.title, entry.entities, entry.splits["test"]
     ('fb15k237', 'FB15k-237', 14541, 20466)
@@ -41,30 +70,48 @@ class Entry:
     entities: int
     relations: int
     splits: Mapping[str, int]
-    counts: str  # where the numbers come from
-    source: str  # where its authors, or those who keep its files, publish it
+    counts: str
+    source: str
     reference: str
     aliases: Sequence[str] = ()
     licence: str | None = None
-    layout: str | None = None  # of the files: see `evenrank.graphs.layouts`
-    hash: str | None = None  # that of the graph
-    files: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of each, unpacked
+    layout: str | None = None
+    hash: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
     mirrors: Sequence[str] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name it goes by."""
+        """All its names."""
         return (self.name, self.title, *self.aliases)
 
     def urls(self, file: str) -> list[str]:
-        """Give where a file can be had; what follows a # is a member of an archive."""
+        """Return the addresses of a file; what follows a # is a member of an archive.
+
+        Parameters
+        ----------
+        file : str
+            Name of the file.
+
+        Returns
+        -------
+        list of str
+            Addresses, in the order in which they are tried.
+        """
         return [mirror.format(file=file) for mirror in self.mirrors]
 
 
 @cache
 def entries() -> Mapping[str, Entry]:
-    """Give every benchmark by its name.
+    """Return all benchmarks by their names.
 
+    Returns
+    -------
+    mapping of str to Entry
+        In the order of `registry.toml`.
+
+    Examples
+    --------
     >>> ", ".join(entries())
     'nations, kinships, umls, countries-s1, countries-s2, ..., ogbl-wikikg2, ogbl-biokg, wikikg90m-v2'
     """
@@ -75,9 +122,19 @@ def entries() -> Mapping[str, Entry]:
 
 
 def key(name: str) -> str:
-    """Leave letters and digits: case and punctuation tell no two benchmarks apart.
+    """Reduce a name to letters and digits, since case and punctuation do not distinguish benchmarks.
 
-    A slash stays: `./wn18rr` is a folder, and one that is missing must not become a download.
+    Slashes are kept: `./wn18rr` is a folder, and a missing folder must not become a download.
+
+    Parameters
+    ----------
+    name : str
+        A name in any spelling.
+
+    Returns
+    -------
+    str
+        The same for all usual spellings.
     """
     return "".join(letter for letter in name.lower() if letter.isalnum() or letter == "/")
 
@@ -88,13 +145,41 @@ def _keys() -> dict[str, Entry]:
 
 
 def lookup(name: str) -> Entry | None:
-    """Give the benchmark of a name, in any usual spelling, or nothing."""
+    """Return the benchmark of a name in any usual spelling, or None.
+
+    Parameters
+    ----------
+    name : str
+        A name.
+
+    Returns
+    -------
+    Entry or None
+        The benchmark.
+    """
     return _keys().get(key(name))
 
 
 def find(name: str) -> Entry:
-    """Give the benchmark of a name, in any usual spelling.
+    """Return the benchmark of a name in any usual spelling.
 
+    Parameters
+    ----------
+    name : str
+        A name.
+
+    Returns
+    -------
+    Entry
+        The benchmark.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+
+    Examples
+    --------
     >>> find("FB15k-237") is find("fb15k237")
     True
     >>> find("fb15k273")
@@ -108,18 +193,43 @@ def find(name: str) -> Entry:
 
 
 def near(name: str) -> str:
-    """Say which names a wrong one may stand for."""
+    """Suggest names that are similar to an unknown one.
+
+    Parameters
+    ----------
+    name : str
+        An unknown name.
+
+    Returns
+    -------
+    str
+        A hint for an error message.
+    """
     close = get_close_matches(key(name), list(_keys()), 3, 0.7)
     known = dict.fromkeys(_keys()[spelling].name for spelling in close)
     return f"did you mean {' or '.join(known)}?" if known else "see `evenrank data list`"
 
 
 def check(entry: Entry, graph: Graph, folder: Path) -> None:
-    """Refuse a graph that is not the benchmark: other sizes, or other triples in the same numbers.
+    """Check that a graph is a benchmark as published: its sizes, and the hash of its triples.
 
-    This is an error, not a warning, because results carry the name: numbers of another graph would be
-    compared with published ones. The hash of the graph decides, not the bytes of the files, so that
-    line endings, the order of rows and the layout are free.
+    A difference is an error, not a warning, because results carry the name of the benchmark and would be
+    compared with published ones. The hash of the graph decides, not the bytes of the files, so line
+    endings, the order of rows and the layout do not matter.
+
+    Parameters
+    ----------
+    entry : Entry
+        The benchmark.
+    graph : Graph
+        The graph.
+    folder : Path
+        Its files, for the message.
+
+    Raises
+    ------
+    InputError
+        If the graph differs.
     """
     sizes = {"entities": len(graph.entities), "relations": len(graph.relations)}
     sizes |= {split: len(triples) for split, triples in graph.splits.items()}
@@ -135,12 +245,12 @@ def check(entry: Entry, graph: Graph, folder: Path) -> None:
             f"{folder} is not {entry.title} as published",
             got=", ".join(other),
             allowed=allowed,
-            do=f"put the files of {entry.source} there, or load it by its path: a graph of its own",
+            do=f"put the files of {entry.source} there, or load it as another graph by its path",
         )
 
 
 def _digest(file: Path) -> str | None:
-    """Hash what a file holds, gzipped or not; nothing where there is no such file."""
+    """Hash the content of a file, gzipped or not; return None if there is no such file."""
     found = [path for path in (file, file.with_name(f"{file.name}.gz")) if path.exists()]
     if not found:
         return None

@@ -1,14 +1,14 @@
-"""Strata: what the training triples say of a ranked one, as keys to break results down by.
+"""Strata: properties of the training triples, as keys to group ranks by.
 
-- `cardinality`   of the relation, 1-1, 1-n, n-1 or n-n: a side is n where train shows at least 1.5
-                  heads per (relation, tail), or tails per (head, relation), on average (Bordes et al.
-                  2013, Translating Embeddings for Modeling Multi-relational Data, section 4.3)
-- `frequency`     how many training triples have the relation
-- `given_degree`  how many training triples touch the entity that the query gives
-- `asked_degree`  the same of the entity that it asks for
+- `cardinality`   of the relation, 1-1, 1-n, n-1 or n-n: a side is n if the training split has at least
+                  1.5 heads per (relation, tail), or tails per (head, relation), on average (Bordes et
+                  al. 2013, Translating Embeddings for Modeling Multi-relational Data, section 4.3)
+- `frequency`     number of training triples with the relation
+- `given_degree`  number of training triples with the entity that the query gives
+- `asked_degree`  number of training triples with the entity that the query asks for
 
-Numbers come in bins: powers of ten, whose labels sort as text the way they do as numbers, or quantiles
-of the ranked targets. A triple that stands in train twice counts once.
+Numbers are binned by powers of ten, whose labels sort as text in the order of the numbers, or by
+quantiles of the ranked targets. Duplicate training triples count once.
 """
 
 from __future__ import annotations
@@ -32,17 +32,37 @@ Bins: TypeAlias = Literal["tens"] | int
 MANY = 1.5
 UNSEEN = "unseen"
 MOST_QUANTILES = 9  # q10 would sort before q2
-# of each side: the part of a triple that the query gives, and the one that it asks for
+# for each side, the part of a triple that the query gives, and the one that it asks for
 PARTS = {"tail": ("head", "tail"), "head": ("tail", "head")}
 
 
 def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> Ranks:
-    """Give the ranks with keys that tell what kind of triple each is, by the graph's train split.
+    """Add keys to ranks that describe their triples by the training split of a graph.
 
-    Without `names`, all strata are added. `bins` is "tens" (0, 1-9, 10-99, ...) or a number of
-    quantiles, each of about as many targets. Rows are told by their keys relation, head, tail and
-    side, as `rank` writes them.
+    Parameters
+    ----------
+    ranks : Ranks
+        Ranks with the keys head, relation, tail and side, as `er.rank` writes them.
+    graph : Graph
+        The graph that was ranked.
+    *names : {"cardinality", "frequency", "given_degree", "asked_degree"}
+        The keys to add. By default all of them.
+    bins : "tens" or int, default "tens"
+        Bins of the numbers: powers of ten (0, 1-9, 10-99, ...), or a number of quantiles from 2 to 9,
+        with about the same number of targets each.
 
+    Returns
+    -------
+    Ranks
+        The ranks with the keys added.
+
+    Raises
+    ------
+    InputError
+        If the ranks lack a key, or the graph lacks an entity or relation of the ranks.
+
+    Examples
+    --------
     >>> from evenrank.graphs import load
     >>> graph = load("nations")
     >>> triple = {"head": "usa", "relation": "embassy", "tail": "uk", "side": "tail"}
@@ -50,10 +70,17 @@ def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> 
     >>> [ranks.keys[name][0] for name in STRATA]
     ['n-n', '100-999', '100-999', '100-999']
     """
-    unknown = [name for name in names if name not in STRATA]
+    if not isinstance(ranks, Ranks):
+        raise InputError("strata are added to Ranks", got=type(ranks).__name__)
+    if not isinstance(graph, Graph):
+        raise InputError("strata need the Graph that was ranked", got=type(graph).__name__, do="er.load")
+    unknown = [name for name in names if not isinstance(name, str) or name not in STRATA]
     if unknown:
-        raise InputError("no such stratum", got=repr(unknown[0]), allowed=", ".join(STRATA))
-    if bins != "tens" and not (isinstance(bins, int) and 2 <= bins <= MOST_QUANTILES):
+        raise InputError("unknown stratum", got=repr(unknown[0]), allowed=", ".join(STRATA))
+    if not (
+        (isinstance(bins, str) and bins == "tens")
+        or (isinstance(bins, int) and 2 <= bins <= MOST_QUANTILES)
+    ):
         raise InputError("unknown bins", got=repr(bins), allowed=f"'tens', or 2 to {MOST_QUANTILES}")
     train = np.unique(graph.splits["train"], axis=0)
     degree = np.bincount(train[:, ::2].ravel(), minlength=len(graph.entities))
@@ -77,8 +104,22 @@ def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> 
 
 
 def cardinality(triples: Ints, relations: int) -> NDArray[Any]:
-    """Say of each relation whether its distinct triples have one or many heads and tails.
+    """Classify each relation by whether its triples have one or many heads and tails.
 
+    Parameters
+    ----------
+    triples : array of int
+        Distinct triples (head, relation, tail).
+    relations : int
+        Number of relations.
+
+    Returns
+    -------
+    array of str
+        For each relation "1-1", "1-n", "n-1", "n-n", or "unseen" if it has no triples.
+
+    Examples
+    --------
     >>> fathers = [[0, 0, 1], [0, 0, 2], [3, 0, 4]]  # two children, and one: 1.5 tails per head
     >>> cardinality(np.array(fathers), 2).tolist()
     ['1-n', 'unseen']
@@ -95,12 +136,12 @@ def cardinality(triples: Ints, relations: int) -> NDArray[Any]:
 
 
 def _entity(ranks: Ranks, graph: Graph, which: int) -> Ints:
-    """Give the ids of the entities that the queries give (0) or ask for (1)."""
+    """Return the ids of the entities that the queries give (0) or ask for (1)."""
     side = _column(ranks, "side")
     other = set(side.tolist()) - PARTS.keys()
     if other:
         raise InputError(
-            "the degree of an entity needs a side that asks for one",
+            "degrees need queries for heads or tails",
             got=repr(min(other, key=str)),
             allowed=", ".join(PARTS),
         )
@@ -112,16 +153,15 @@ def _entity(ranks: Ranks, graph: Graph, which: int) -> Ints:
 def _column(ranks: Ranks, name: str) -> NDArray[Any]:
     if name not in ranks.keys:
         raise InputError(
-            "strata need to know what was ranked",
-            got=f"no key {name}",
-            allowed=", ".join(ranks.keys) or "(there are none)",
-            do="rank with evenrank, or add keys head, relation, tail and side",
+            f"the ranks have no key {name}",
+            got=f"keys {', '.join(ranks.keys)}" if ranks.keys else "no keys",
+            do="rank with er.rank, or add the keys head, relation, tail and side",
         )
     return ranks.keys[name]
 
 
 def _ids(ranks: Ranks, part: str, names: Names, graph: str) -> Ints:
-    """Give the ids of what a key names, in a graph with names or with bare ids."""
+    """Return the ids of the names in a key, for a graph with names or with ids only."""
     column = _column(ranks, part)
     if not len(column):
         return np.zeros(0, dtype=np.int64)
@@ -130,17 +170,17 @@ def _ids(ranks: Ranks, part: str, names: Names, graph: str) -> Ints:
     found = np.array([place.get(str(name), -1) for name in distinct.tolist()], dtype=np.int64)
     if (found < 0).any():
         missing = distinct[found < 0]
-        kind = "relation" if part == "relation" else "entity"
+        kind = "relations" if part == "relation" else "entities"
         raise InputError(
-            f"{graph} does not know every {kind} of the ranks",
+            f"{graph} lacks {kind} of the ranks",
             got=f"{part} {str(missing[0])!r}" + (f" and {len(missing) - 1:,} more" * (len(missing) > 1)),
-            do="give the graph that was ranked",
+            do="load the graph that was ranked",
         )
     return np.asarray(found[rows])
 
 
 def _binned(counts: Ints, bins: Bins) -> NDArray[Any]:
-    """Label counts by the bin they fall into.
+    """Label counts by their bins.
 
     >>> _binned(np.array([0, 7, 10, 12345]), "tens").tolist()
     ['0', '1-9', '10-99', '10000-99999']
@@ -153,7 +193,7 @@ def _binned(counts: Ints, bins: Bins) -> NDArray[Any]:
         return np.array(names, dtype=object)[place]
     if not len(counts):
         return np.zeros(0, dtype=object)
-    # the upper ends of all bins but the last; equal ones fall together, so that bins stay distinct
+    # the upper ends of all bins but the last; equal ones are merged, so that bins stay distinct
     ends = np.unique(np.quantile(counts, np.arange(1, bins) / bins, method="inverted_cdf"))
     place = np.searchsorted(ends, counts)
     labels = np.empty(len(counts), dtype=object)

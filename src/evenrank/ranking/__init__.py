@@ -1,6 +1,24 @@
-"""Rank models: `rank(model, task)`, what can be ranked, and rankings that resume."""
+"""Rank models: `rank(model, task)`, the interfaces of models, and checkpoints of rankings.
 
-from evenrank.ranking._rank import begun, rank
-from evenrank.ranking.scorer import Candidates, Factored, Factoring, Scorer
+- `scorer`   `Scorer`, `Factoring`, `Factored`: what can be ranked
+- `engine`   how candidates are scored and counted: on CPUs, on GPUs, by several processes
+- `resume`   checkpoint folders, by which an interrupted ranking resumes
+- `cluster`  the same work by the workers of a Dask cluster
+"""
 
-__all__ = ["Candidates", "Factored", "Factoring", "Scorer", "begun", "rank"]
+from evenrank.ranking._rank import open_checkpoint, rank
+from evenrank.ranking.engine.run import launched, memory_limit, thread_count
+from evenrank.ranking.scorer import Candidates, Factored, Factoring, Movable, Scorer
+
+__all__ = [
+    "Candidates",
+    "Factored",
+    "Factoring",
+    "Movable",
+    "Scorer",
+    "launched",
+    "memory_limit",
+    "open_checkpoint",
+    "rank",
+    "thread_count",
+]

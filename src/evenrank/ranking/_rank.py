@@ -10,34 +10,33 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from math import ceil, lcm
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.optional import need
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranking.engine._count import BATCH, CHUNK, batch, count_factored, goals
 from evenrank.ranking.engine._given import compared, count_scores, plain
 from evenrank.ranking.engine._identity import model_hash
 from evenrank.ranking.engine._native import kernels
 from evenrank.ranking.engine.run import Runner, memory_limit, thread_count
-from evenrank.ranking.resume import Book, Run, resumed
-from evenrank.ranking.scorer import Candidates, Factored, Factoring, Scorer
+from evenrank.ranking.resume import Checkpoint, open_folder
+from evenrank.ranking.scorer import Factored, Factoring, Movable, Scorer
 from evenrank.ranks.presets import PRESETS, Yardstick
-from evenrank.ranks.protocol import Protocol
+from evenrank.ranks.protocol import Protocol as Facts
 from evenrank.ranks.ranks import Ranks, Work
 from evenrank.ranks.task import Part, Task, in_place
 
 if TYPE_CHECKING:
     from evenrank.ranking.engine._device import Device
-    from evenrank.ranking.engine.mesh import Crew
-
-__all__ = ["Candidates", "Factored", "Scorer", "rank"]
+    from evenrank.ranking.engine.mesh import ProcessGroup
 
 T = TypeVar("T")
 Plan: TypeAlias = list[tuple[Part, Factored | None]]
-THREADS = 12  # for which a block of a run has work, at least; as much makes streaming to a device pay
+# threads that a block of a checkpoint keeps busy, at least; as much work makes streaming to a device pay
+THREADS = 12
 PRECISION = {True: "float64, certified", False: "float32"}
 
 
@@ -50,72 +49,119 @@ def rank(
     exact: bool = True,
     progress: bool = True,
     threads: int | None = None,
-    into: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     mesh: Any = None,
 ) -> Ranks:
     """Rank the targets of a task by a model's scores.
 
-    `scorer` is a model of `evenrank.models`, a `Factored`, an object with `score(queries, candidates)`,
-    or such a function. `memory` limits working space, in bytes or as "500MB" (default: a quarter of
-    what is free, 512 MB at most); `threads` is the number of cores to use (default: all). The result is
-    the same for any of these. `device` is "cpu", "cuda", "auto" (a GPU if there is one), or "torch:" and
-    any device of torch; by default, where the model is. `progress` shows a bar if stderr is a terminal.
-    `into` is a folder to which blocks are written as they are finished: a ranking that was killed goes
-    on from there when it is asked for again (`evenrank.ranking.resume`). `mesh` says what processes of
-    torch.distributed share out when all of them call this: "queries", "candidates" (each counts its
-    block of the table), "queries=2,candidates=4", or a DeviceMesh of torch with such dimensions; every
-    process gets all ranks, and the first alone writes `into` a folder.
+    The ranks are the same for any `device`, `memory`, `threads`, `checkpoint` and `mesh`.
 
+    Parameters
+    ----------
+    scorer : model, Factored, Scorer or callable
+        A model of `evenrank.models`, a `Factored`, an object with a method
+        `score(queries, candidates)`, or a function of the same arguments.
+    task : Task
+        The queries, their targets, candidates and known true answers, as from `Graph.task`.
+    device : str or torch.device, optional
+        "cpu", "cuda", "auto" (a GPU if there is one), or "torch:" followed by any device of torch. By
+        default, the device that the model is on.
+    memory : int or str, optional
+        Limit of the working memory, in bytes or as "500MB". By default a quarter of the free memory,
+        at most 512 MB.
+    exact : bool, default True
+        Whether to certify every comparison by the float64 scores; otherwise plain float32 scores are
+        compared.
+    progress : bool, default True
+        Whether to show a progress bar if stderr is a terminal.
+    threads : int, optional
+        Number of threads. By default the number of available cores.
+    checkpoint : path, optional
+        Checkpoint folder. Blocks of queries are written there as they are finished, and the same call
+        resumes an interrupted ranking (see `evenrank.ranking.resume`).
+    mesh : str or torch.distributed.device_mesh.DeviceMesh, optional
+        What the processes of torch.distributed divide among themselves when all of them make this
+        call: "queries", "candidates" (each counts its block of the table), "queries=2,candidates=4",
+        or a DeviceMesh with such dimensions. Every process returns all ranks; only the first one writes
+        to `checkpoint`.
+
+    Returns
+    -------
+    Ranks
+        A row per target, in the order of the task.
+
+    Raises
+    ------
+    InputError
+        If the model does not fit the task, a score is NaN, or an argument is invalid.
+
+    Examples
+    --------
     >>> from evenrank.ranks.task import Task
     >>> task = Task.of([[0], [1]], targets=[2, 0], size=3)
     >>> ranks = rank(lambda queries, candidates: np.array([[0.1, 0.9, 0.5]] * len(queries)), task)
     >>> ranks.better.tolist(), ranks.candidates.tolist()
     ([1, 2], [3, 3])
     """
-    crew = None if mesh is None else _crew(mesh, device, scorer)
+    group = None if mesh is None else _process_group(mesh, device, scorer)
     start = time.perf_counter()
-    ranking = _agreed(crew, partial(_Ranking.of, scorer, task, device, exact, crew))
+    ranking = _agreed(group, partial(_Ranking.of, scorer, task, device, exact, group))
     runner = partial(
         Runner,
         0 if ranking.where and memory is None else memory_limit(memory),  # of the host, not the device
         thread_count(threads),
         kernels(),
-        show=progress and (crew is None or crew.first),
+        show=progress and (group is None or group.first),
         on_device=ranking.where is not None,
     )
-    processes = crew.size if crew else 1
-    if into is None:
+    processes = group.size if group else 1
+    if checkpoint is None:
         with runner(total=task.scores // processes) as running:
             return ranking.ranks(task, running, start)
-    with ranking.book(task, into, processes * max(THREADS, thread_count(threads))) as book:
-        with runner(total=book.scores // processes) as running:
-            for i in tuple(book.missing):
-                ranks = ranking.ranks(book.blocks[i], running, time.perf_counter())
-                _agreed(crew, partial(book.keep, i, ranks))
-        return _agreed(crew, book.finish)
+    with ranking.open(task, checkpoint, processes * max(THREADS, thread_count(threads))) as opened:
+        with runner(total=opened.scores // processes) as running:
+            for i in tuple(opened.missing):
+                ranks = ranking.ranks(opened.blocks[i], running, time.perf_counter())
+                _agreed(group, partial(opened.keep, i, ranks))
+        return _agreed(group, opened.finish)
 
 
-def begun(scorer: Any, task: Task, into: str | os.PathLike[str]) -> AbstractContextManager[Run]:
-    """Open a folder to rank into, for those who have others rank the blocks, each in one thread."""
-    return _Ranking.of(scorer, task, "cpu", exact=True).begun(task, into, threads=1)
+def open_checkpoint(
+    scorer: Any, task: Task, folder: str | os.PathLike[str]
+) -> AbstractContextManager[Checkpoint]:
+    """Open a checkpoint folder for callers that have the blocks ranked elsewhere, in one thread each."""
+    return _Ranking.of(scorer, task, "cpu", exact=True).open_folder(task, folder, threads=1)
+
+
+@runtime_checkable
+class Module(Protocol):
+    """A module of torch, recognised without importing torch."""
+
+    def forward(self, *given: Any) -> Any:
+        """Compute what the module computes."""
+        ...
 
 
 @dataclass(frozen=True)
 class _Ranking:
-    """A scorer, put where it is to be ranked, and how its scores are compared."""
+    """A scorer on the device where it is ranked, and how its scores are compared."""
 
     scorer: Any
     where: Device | None
     exact: bool
     yardstick: Yardstick | None
-    crew: Crew | None
+    group: ProcessGroup | None
 
     @classmethod
-    def of(cls, scorer: Any, task: Task, device: Any, exact: bool, crew: Crew | None = None) -> _Ranking:
-        """Check that the model fits the task, and put it on the device, if there is room."""
+    def of(
+        cls, scorer: Any, task: Task, device: Any, exact: bool, group: ProcessGroup | None = None
+    ) -> _Ranking:
+        """Check that the model fits the task, and move it to the device, if there is room."""
         if not isinstance(task, Task):
             raise InputError(
-                "a task is needed", got=type(task).__name__, do="graph.task('test'), or Task.of(...)"
+                "rank needs a Task",
+                got=type(task).__name__,
+                do="build one by graph.task('test') or Task.of(...)",
             )
         if not task.parts:
             raise InputError("a task needs at least one side", got="none")
@@ -126,14 +172,14 @@ class _Ranking:
         yardstick = _yardstick(scorer, task)
         if yardstick or (where and any(_factored(scorer, part) is None for part in task.parts)):
             where = None  # scorers that do not factor compute where they like, and are counted here
-        if hasattr(scorer, "on"):  # a table too large for the device stays on the host, and streams
+        if isinstance(scorer, Movable):  # a table too large for the device is streamed from the host
             scorer = scorer.on(where.device if where and where.has_room(scorer) else None)
-        return cls(scorer, where, exact, yardstick, crew)
+        return cls(scorer, where, exact, yardstick, group)
 
     def ranks(self, task: Task, runner: Runner, start: float) -> Ranks:
         """Rank a task, or a block of it."""
-        plan = _agreed(self.crew, partial(_plan, self.scorer, task))
-        # a part is put in place while a device counts the next
+        plan = _agreed(self.group, partial(_plan, self.scorer, task))
+        # the counts of a part are put in order while a device counts the next part
         counted = [
             (in_place(part, better), in_place(part, equal), undecided)
             for (part, _), (better, equal, undecided) in zip(
@@ -153,30 +199,30 @@ class _Ranking:
         return Ranks.counted(better, equal, candidates, task.keys, self._protocol(task, plan), work)
 
     def _counted(self, plan: Plan, runner: Runner) -> Iterable[tuple[Ints, Ints, int]]:
-        """Count each part, alone or with others."""
+        """Count each part, alone or with the other processes of the group."""
 
         def count(plan: Plan) -> Iterator[tuple[Ints, Ints, int]]:
             return _counted(self.scorer, plan, runner, self.where, self.exact, self.yardstick)
 
-        if self.crew is None:
+        if self.group is None:
             return count(plan)
         by_definition = self.exact and self.yardstick is None and all(factored for _, factored in plan)
-        if not by_definition and self.crew.shares("candidates"):
+        if not by_definition and self.group.divides("candidates"):
             raise InputError(
-                "candidates are shared out only where scores have a definition, the same everywhere",
-                got=f"scores: {self._words(plan)}",
-                do="share out queries: mesh='queries'",
+                "only certified float64 scores allow a mesh to divide the candidates",
+                got=f"scores: {self._comparison(plan)}",
+                do=["divide the queries: ", Option("mesh", "queries")],
             )
-        return self.crew.counted(plan, count, partial(_goals, runner=runner, where=self.where))
+        return self.group.counted(plan, count, partial(_goals, runner=runner, where=self.where))
 
-    def _protocol(self, task: Task, plan: Plan) -> Protocol:
-        """Say how the ranks of a task are made."""
-        return replace(task.protocol, model=_name(self.scorer), scores=self._words(plan))
+    def _protocol(self, task: Task, plan: Plan) -> Facts:
+        """Describe how the ranks of a task are computed."""
+        return replace(task.protocol, model=_name(self.scorer), scores=self._comparison(plan))
 
-    def _words(self, plan: Plan) -> str:
-        """Say how scores are compared."""
+    def _comparison(self, plan: Plan) -> str:
+        """Describe how scores are compared."""
         if self.yardstick is not None:
-            given = getattr(self.scorer, "gamma", None) is not None  # a black box of distances says so
+            given = getattr(self.scorer, "gamma", None) is not None  # only models of distances have one
             distances = any(given if f is None else f.form != "dot" for _, f in plan)
             return self.yardstick.said(distances)
         kinds = {
@@ -188,44 +234,47 @@ class _Ranking:
         return " and ".join(sorted(kinds))
 
     @contextmanager
-    def book(self, task: Task, into: str | os.PathLike[str], threads: int) -> Iterator[Book]:
-        """Keep book of a ranking into a folder; of several processes the first one opens that."""
-        with ExitStack() as opened:
+    def open(self, task: Task, folder: str | os.PathLike[str], threads: int) -> Iterator[Checkpoint]:
+        """Open a checkpoint folder; in a group, the first process opens it for all."""
+        with ExitStack() as stack:
 
-            def run() -> Run:
-                return opened.enter_context(self.begun(task, into, threads))
+            def first() -> Checkpoint:
+                return stack.enter_context(self.open_folder(task, folder, threads))
 
-            yield run() if self.crew is None else self.crew.book(task, _plan(self.scorer, task), run)
+            if self.group is None:
+                yield first()
+            else:
+                yield self.group.checkpoint(task, _plan(self.scorer, task), first)
 
-    def begun(
-        self, task: Task, into: str | os.PathLike[str], threads: int
-    ) -> AbstractContextManager[Run]:
-        """Open a folder to rank into, in which only this ranking goes on."""
-        scorer = self.scorer.on(None) if hasattr(self.scorer, "on") else self.scorer
+    def open_folder(
+        self, task: Task, folder: str | os.PathLike[str], threads: int
+    ) -> AbstractContextManager[Checkpoint]:
+        """Open and lock a checkpoint folder for this ranking."""
+        scorer = self.scorer.on(None) if isinstance(self.scorer, Movable) else self.scorer
         plan = _plan(scorer, task)
         by_definition = self.exact and self.yardstick is None
         plain_scores = not by_definition and any(factored for _, factored in plan)
         name = self.where.name if self.where else kernels().name
         identity = {
             "model_hash": model_hash((part, factored or _function(scorer)) for part, factored in plan),
-            "kernels": name if plain_scores else "any",  # of which the last bits of plain scores are
+            "kernels": name if plain_scores else "any",  # the last bits of plain scores depend on them
         }
-        return resumed(into, task, identity, self._protocol(task, plan), _whole(plan, threads))
+        return open_folder(folder, task, identity, self._protocol(task, plan), _whole(plan, threads))
 
 
 def _plan(scorer: Any, task: Task) -> Plan:
-    """Say of each part how the model factors, if it does."""
+    """Pair each part with its factors, if the model factors there."""
     return [(part, _factored(scorer, part)) for part in task.parts]
 
 
 def _whole(plan: Plan, threads: int) -> int:
-    """Say how many queries are work for some threads, and whole batches of query vectors."""
+    """Return a number of queries that keeps some threads busy and makes whole batches of vectors."""
     batches = lcm(BATCH, *(batch(factored.table.shape[1]) for _, factored in plan if factored))
     return batches * ceil(threads * CHUNK / batches)
 
 
 def _goals(factored: Factored, part: Part, runner: Runner, where: Device | None) -> Floats:
-    """Score the targets of a part where the rows are."""
+    """Score the targets of a part on the device that holds their rows."""
     if where is None or isinstance(factored.table, np.ndarray):
         return goals(factored, part, runner)
     from evenrank.ranking.engine._torch import goals_on_device
@@ -241,7 +290,7 @@ def _counted(
     exact: bool,
     yardstick: Yardstick | None,
 ) -> Iterator[tuple[Ints, Ints, int]]:
-    """Count each part where and as it can be counted."""
+    """Count each part: on the device, by compiled kernels, or from the scores of a function."""
     if where is not None and all(factored is not None for _, factored in plan):
         from evenrank.ranking.engine._torch import count_on_device
 
@@ -258,7 +307,7 @@ def _counted(
 
 
 def _yardstick(scorer: Any, task: Task) -> Yardstick | None:
-    """Find how the library compares whose protocol is asked for, if it does not simply compare."""
+    """Return how the library of the task's preset compares scores, unless it compares them plainly."""
     preset = PRESETS.get(task.protocol.preset or "")
     found = preset.yardstick if preset else None
     if found is None or not found.margin:
@@ -268,27 +317,27 @@ def _yardstick(scorer: Any, task: Task) -> Yardstick | None:
 
 
 def _named(device: Any, scorer: Any) -> str:
-    """Name the device to rank on: what is asked for, or where the model is."""
+    """Name the device to rank on: the one asked for, or the model's."""
     if device is not None and str(device):
         return str(device)
-    return str(getattr(scorer, "device", "cpu")) if isinstance(scorer, Factored | Factoring) else "cpu"
+    return scorer.device if isinstance(scorer, Movable) else "cpu"
 
 
-def _crew(mesh: Any, device: Any, scorer: Any) -> Crew:
-    """Meet the processes to rank with."""
+def _process_group(mesh: Any, device: Any, scorer: Any) -> ProcessGroup:
+    """Join the processes of a mesh."""
     need("torch")
-    from evenrank.ranking.engine.mesh import Crew
+    from evenrank.ranking.engine.mesh import ProcessGroup
 
-    return Crew.of(mesh, _named(device, scorer))
+    return ProcessGroup.of(mesh, _named(device, scorer))
 
 
-def _agreed(crew: Crew | None, step: Callable[[], T]) -> T:
-    """Take a step; with others, none goes on where one has failed."""
-    return step() if crew is None else crew.agreed(step)
+def _agreed(group: ProcessGroup | None, step: Callable[[], T]) -> T:
+    """Run a step; if it fails in one process of the group, it fails in all."""
+    return step() if group is None else group.agreed(step)
 
 
 def _where(device: Any, scorer: Any) -> Device | None:
-    """Find the device of torch to rank on; None: the CPU, without torch."""
+    """Return the device of torch to rank on, or None for the CPU without torch."""
     text = _named(device, scorer)
     if text == "cpu":
         return None
@@ -306,14 +355,14 @@ def _where(device: Any, scorer: Any) -> Device | None:
 
 
 def _certified(where: Device | None, part: Part, factored: Factored) -> bool:
-    """Say whether a device certifies anyway: distances, lists, and whatever torch counts alone."""
+    """Tell whether a device certifies in any case: distances, lists, and all that plain torch counts."""
     return where is not None and (
         where.kernels is None or part.lists is not None or factored.form != "dot"
     )
 
 
 def _factored(scorer: Any, part: Part) -> Factored | None:
-    """Find how the model factors for what is asked, if it does, and check that it fits the task."""
+    """Return the model's factors for a part, if it factors there, and check that it fits the task."""
     factored, size = None, part.size
     if isinstance(scorer, Factored):
         factored, size = scorer, len(scorer.table)
@@ -321,10 +370,12 @@ def _factored(scorer: Any, part: Part) -> Factored | None:
         factored, size = scorer.factored(part.side), scorer.size(part.side)
     if size != part.size:
         raise InputError(
-            f"model and task do not have the same candidates on side {part.side}",
-            got=f"{size:,} in the model, {part.size:,} in the task",
-            do="rank on the graph the model was trained on; a model does not know what only valid or "
-            "test show: load the graph with unseen='drop'",
+            f"the model has {size:,} candidates on side {part.side}, the task {part.size:,}",
+            do=[
+                "rank on the graph the model was trained on; if it only knows the entities of the "
+                "training split, load the graph with ",
+                Option("unseen", "drop"),
+            ],
         )
     return factored
 
@@ -332,16 +383,16 @@ def _factored(scorer: Any, part: Part) -> Factored | None:
 def _function(scorer: Any) -> Any:
     if isinstance(scorer, Scorer):
         return scorer.score
-    if hasattr(scorer, "forward"):  # a module of torch, which can be called, but with what it trains on
+    if isinstance(scorer, Module):  # callable, but with the arguments of training
         raise InputError(
-            "a module is ranked by its method score(queries, candidates)",
+            "a torch module needs a method score(queries, candidates) to be ranked",
             got=f"{type(scorer).__name__} without one",
-            do="give it that method, or rank a function of queries and candidates that asks it",
+            do="add that method, or pass a function of queries and candidates that calls the module",
         )
     if callable(scorer):
         return scorer
     raise InputError(
-        "this cannot be ranked",
+        "not a model",
         got=type(scorer).__name__,
         allowed="a model of evenrank.models, a Factored, an object with score(queries, candidates), "
         "or a function of queries and candidates",
@@ -349,13 +400,13 @@ def _function(scorer: Any) -> Any:
 
 
 def _check_vocabulary(scorer: Any, task: Task) -> None:
-    """A model that says how its rows are numbered must agree with the graph."""
+    """Check that model and graph have the same vocabulary, if the model states its own."""
     mine = getattr(scorer, "vocabulary", None)
     if mine and task.vocabulary and mine != task.vocabulary:
         raise InputError(
-            "model and graph do not number entities and relations alike",
+            "model and graph number entities and relations differently",
             got=f"vocabulary {mine} in the model, {task.vocabulary} in the graph",
-            do="load the graph the model was saved with, with the same unseen=",
+            do=["load the graph the model was saved with, with the same ", Option("unseen")],
         )
 
 

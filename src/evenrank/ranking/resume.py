@@ -1,15 +1,15 @@
-"""Runs: ranking into a folder, block by block, so that what was killed goes on where it was.
+"""Checkpoint folders: ranks are written block by block, so that an interrupted ranking can resume.
 
-    manifest.json         what is ranked: model, task, protocol, version; and how the task is cut
+    manifest.json         what is ranked: model, task, protocol, version; and the size of the blocks
     parts/00007.parquet   the ranks of a finished block, a file of ranks like any other
-    ranks.parquet         all ranks in the order asked, once no block is missing; the parts then go
-    .lock                 held by whoever writes here
+    ranks.parquet         all ranks in the order of the task, in place of the parts, once it is complete
+    .lock                 held by the process that writes here
 
-A file is written under another name and then renamed, so one that is there is finished, and a run may
-be killed at any moment: what is lost is the block it was at. A part names its run, by the hash of
-the manifest; one of another run, or one that cannot be read, counts as missing. The result is, byte for
-byte, the file that ranking in one go would have saved, so it cannot name its run: the manifest names it,
-by its hash. Files of others are left alone.
+A file is written under another name and then renamed, so an existing file is complete, and a run may be
+killed at any moment: only the current block is lost. A part names its run by the hash of the manifest;
+a part of another run, or one that cannot be read, counts as missing. The result is, byte for byte, the
+file that ranking without a checkpoint would have saved, so it cannot name its run; instead the manifest
+holds the hash of the result. Other files in the folder are left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import fields
 from hashlib import file_digest, sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,85 +36,131 @@ from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, Work
 from evenrank.ranks.task import Blocks, Lists, Task
 
+Counts: TypeAlias = dict[str, NDArray[Any]]  # the columns `COUNTS` of ranks
+
 FORMAT = 1
-MOST = 64  # blocks to aim at, so that little is lost and nobody waits long for the last one
-RESULT = "ranks_hash"  # in the manifest, once there is a result
+MOST = 64  # blocks of a task, about, so that little is lost and the last one does not take long
+RESULT = "ranks_hash"  # the key of the result's hash in the manifest
 RUN = "evenrank.run"  # the metadata key under which a part names its run
 ABANDONED = (".manifest.json.*.part", ".ranks.parquet.*.part", "parts/.*.parquet.*.part")
 STEP = 1 << 26  # bytes that are hashed at a time
 
 
-class Book:
-    """The blocks of a task, of so many queries each: which are missing, and what the others came to."""
+class Checkpoint:
+    """The blocks of queries of a task: which are missing, and the counts of the finished ones.
 
-    def __init__(self, task: Task, queries: int, protocol: Protocol) -> None:
-        """Begin with nothing."""
+    With a folder, finished blocks are read from it and written to it.
+    """
+
+    def __init__(
+        self, task: Task, queries: int, protocol: Protocol, folder: _Folder | None = None
+    ) -> None:
         self.task, self.queries, self.protocol = task, queries, protocol
         self.blocks = Blocks(task, queries)
         self.missing = [*range(len(self.blocks))]
         self.counts = {name: np.zeros(len(task), np.int64) for name in COUNTS}
-        self._start, self._work = time.perf_counter(), list[Work]()
+        self._start, self._work, self._folder = time.perf_counter(), list[Work](), folder
+        if folder is None:
+            return
+        whole = folder.read_result()
+        if whole is not None:
+            self.counts, self.missing = whole, []
+        else:
+            self.missing = [i for i in self.missing if not self._restore(folder, i)]
 
     @property
     def scores(self) -> int:
-        """How many scores the missing blocks take."""
+        """Number of scores that the missing blocks take."""
         return sum(self.blocks[i].scores for i in self.missing)
 
     def keep(self, i: int, ranks: Ranks) -> None:
-        """Take in the ranks of a block, which is then finished."""
-        self._take(i, {name: getattr(ranks, name) for name in COUNTS})
+        """Add the ranks of a finished block, and write them to the folder."""
+        if self._folder is not None:
+            self._folder.write_block(i, ranks, self.protocol)
+        self._add(i, {name: getattr(ranks, name) for name in COUNTS})
         self.missing.remove(i)
         if ranks.work is not None:
             self._work.append(ranks.work)
 
     def finish(self) -> Ranks:
-        """Give all ranks; of the work, tell what was done now."""
+        """Return all ranks, and write them to one file; their `work` is that of this call alone."""
         work = Work(
             scores=sum(work.scores for work in self._work),
             seconds=time.perf_counter() - self._start,
             undecided=sum(work.undecided for work in self._work),
             kernels=" and ".join(sorted({work.kernels for work in self._work})) or "no",
         )
-        return Ranks.counted(**self.counts, keys=self.task.keys, protocol=self.protocol, work=work)
+        ranks = Ranks.counted(**self.counts, keys=self.task.keys, protocol=self.protocol, work=work)
+        if self._folder is not None:
+            self._folder.write_result(ranks, len(self.blocks))
+        return ranks
 
-    def _take(self, i: int, counts: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, folder: _Folder, i: int) -> bool:
+        """Read a finished block from the folder, if it is there."""
+        counts = folder.read_block(i)
+        if counts is None:
+            return False
+        try:
+            self._add(i, counts)
+        except ValueError:  # a column of another length
+            return False
+        return True
+
+    def _add(self, i: int, counts: Counts) -> None:
         rows = self.blocks.rows(i)
         for name, column in counts.items():
             self.counts[name][rows] = column
 
 
-class Run(Book):
-    """A folder that ranks are written into, a block at a time; `resumed` opens one."""
+class _Folder:
+    """The files of one run in a checkpoint folder, which `open_folder` has locked."""
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], task: Task) -> None:
-        """Take in what is finished."""
-        super().__init__(task, manifest["queries"], Protocol.from_dict(manifest["protocol"]))
+    def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
         self._begun = {name: value for name, value in manifest.items() if name != RESULT}
         self._name = content_hash([("manifest", self._begun)])
-        self._folder, self._whole, self._parts = folder, folder / "ranks.parquet", folder / "parts"
-        self._is_whole = self._take_whole(manifest.get(RESULT))
-        self.missing = [] if self._is_whole else [i for i in self.missing if not self._take_part(i)]
+        self._result_hash = manifest.get(RESULT)
+        self._folder, self._result, self._parts = folder, folder / "ranks.parquet", folder / "parts"
+        self._complete = False
 
-    def keep(self, i: int, ranks: Ranks) -> None:
-        """Write the ranks of a block, which is then finished."""
-        with replacing(self._part(i)) as file:
-            self._parts.mkdir(exist_ok=True)
-            metadata = {METADATA: _json(self.protocol.to_dict()), RUN: self._block_name(i)}
-            ranks.to_polars().write_parquet(file, metadata=metadata)
-        super().keep(i, ranks)
+    def read_result(self) -> Counts | None:
+        """Read the counts of all ranks, if the result is there and belongs to this run."""
+        if self._result_hash is None or not self._result.is_file():
+            return None
+        if _file_hash(self._result) != self._result_hash:
+            return None
+        self._complete = True
+        ranks = Ranks.load(self._result)
+        return {name: getattr(ranks, name) for name in COUNTS}
 
-    def finish(self) -> Ranks:
-        """Give all ranks, and see that they are in one file."""
-        ranks = super().finish()
-        if not self._is_whole:
-            ranks.save(self._whole)
-            _write(self._folder, {**self._begun, RESULT: _file_hash(self._whole)})
+    def write_result(self, ranks: Ranks, blocks: int) -> None:
+        """Write all ranks to one file, unless they are there, and delete the files of the blocks."""
+        if not self._complete:
+            ranks.save(self._result)
+            _write(self._folder, {**self._begun, RESULT: _file_hash(self._result)})
         if self._parts.is_dir():
-            for i in range(len(self.blocks)):
+            for i in range(blocks):
                 self._part(i).unlink(missing_ok=True)
             if not any(self._parts.iterdir()):
                 self._parts.rmdir()
-        return ranks
+
+    def read_block(self, i: int) -> Counts | None:
+        """Read the counts of a finished block, if its file is there, sound, and of this run."""
+        import polars as pl
+
+        try:
+            if pl.read_parquet_metadata(self._part(i)).get(RUN) != self._block_name(i):
+                return None
+            counts = pl.read_parquet(self._part(i), columns=list(COUNTS))
+            return {name: counts[name].to_numpy() for name in COUNTS}
+        except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return None
+
+    def write_block(self, i: int, ranks: Ranks, protocol: Protocol) -> None:
+        """Write the ranks of a finished block."""
+        with replacing(self._part(i)) as file:
+            self._parts.mkdir(exist_ok=True)
+            metadata = {METADATA: _json(protocol.to_dict()), RUN: self._block_name(i)}
+            ranks.to_polars().write_parquet(file, metadata=metadata)
 
     def _part(self, i: int) -> Path:
         return self._parts / f"{i:05}.parquet"
@@ -122,41 +168,22 @@ class Run(Book):
     def _block_name(self, i: int) -> str:
         return f"{self._name}, block {i}"
 
-    def _take_whole(self, known_by: str | None) -> bool:
-        """Read the result, if it is there and this run's."""
-        if known_by is None or not self._whole.is_file() or _file_hash(self._whole) != known_by:
-            return False
-        ranks = Ranks.load(self._whole)
-        self.counts = {name: getattr(ranks, name) for name in COUNTS}
-        return True
-
-    def _take_part(self, i: int) -> bool:
-        """Read a finished block, if it is there and this run's."""
-        import polars as pl
-
-        try:
-            if pl.read_parquet_metadata(self._part(i)).get(RUN) != self._block_name(i):
-                return False
-            counts = pl.read_parquet(self._part(i), columns=list(COUNTS))
-            self._take(i, {name: counts[name].to_numpy() for name in COUNTS})
-        except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            return False
-        return True
-
 
 @contextmanager
-def resumed(
+def open_folder(
     folder: str | os.PathLike[str],
     task: Task,
     identity: Mapping[str, str],
     protocol: Protocol,
     whole: int,
-) -> Iterator[Run]:
-    """Open a folder to rank a task into, alone: a new one, or one where this very ranking was begun.
+) -> Iterator[Checkpoint]:
+    """Open and lock a checkpoint folder for a task: a new one, or one where the same ranking was begun.
 
-    `identity` says what the ranks depend on beside the task. Blocks are of so many queries that there
-    are about `MOST`, in multiples of `whole`.
+    `identity` names what the ranks depend on beside the task. The task is cut into about `MOST` blocks,
+    whose numbers of queries are multiples of `whole`.
     """
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError("checkpoint must be the path of a folder", got=repr(folder))
     folder = Path(folder)
     asked = {
         "format": FORMAT,
@@ -174,12 +201,13 @@ def resumed(
         _check_same(folder, manifest, asked)
         for abandoned in chain.from_iterable(map(folder.glob, ABANDONED)):
             abandoned.unlink()
-        yield Run(folder, manifest, task)
+        protocol = Protocol.from_dict(manifest["protocol"])
+        yield Checkpoint(task, manifest["queries"], protocol, _Folder(folder, manifest))
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if need be; the system lets it go when a process dies."""
+    """Create a folder if necessary, and hold its lock; the system releases it when a process dies."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_own(folder)
@@ -199,13 +227,13 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _check_own(folder: Path) -> None:
-    """Refuse a folder in which somebody keeps other things, before anything is written there."""
+    """Check that the folder is empty or a checkpoint, before anything is written there."""
     names = {path.name for path in folder.iterdir()}
     others = sorted(name for name in names if name != ".lock" and not name.startswith(".manifest.json."))
     if others and "manifest.json" not in names:
         raise InputError(
-            "ranks are written into a folder of their own",
-            got=f"{folder}, which has {others[0]} in it and no manifest.json",
+            "not a checkpoint folder",
+            got=f"{folder}, which contains {others[0]} and no manifest.json",
             do="choose an empty folder, or one that does not exist yet",
         )
 
@@ -216,7 +244,7 @@ def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Read the manifest; None where nothing was begun yet."""
+    """Read the manifest, or return None if there is none yet."""
     if not path.exists():
         return None
     try:
@@ -233,14 +261,14 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _check_same(folder: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Refuse to go on with another ranking, and say what differs."""
+    """Check that the folder holds the same ranking, or raise an error that names the differences."""
     mine, others = (
         {**Protocol.from_dict(run["protocol"]).to_dict(), **run, "protocol": None}
         for run in (asked, there)
     )
     beside = {"queries", RESULT}
     if mine["task_hash"] != others.get("task_hash"):
-        beside.add("model_hash")  # that of the model for the queries of the task
+        beside.add("model_hash")  # depends on the queries of the task
     differs = [
         f"{name.replace('_', ' ')} {others.get(name, '(none)')} there, {mine.get(name, '(none)')} here"
         for name in {**mine, **others}
@@ -248,7 +276,7 @@ def _check_same(folder: Path, there: Mapping[str, Any], asked: Mapping[str, Any]
     ]
     if differs:
         raise InputError(
-            f"{folder} holds another run",
+            f"{folder} is the checkpoint of another ranking",
             got="; ".join(differs),
             do="choose another folder, or delete this one",
         )
@@ -258,7 +286,7 @@ def _check_same(folder: Path, there: Mapping[str, Any], asked: Mapping[str, Any]
 
 
 def task_hash(task: Task) -> str:
-    """Hash all that is asked: queries, targets, candidates, known answers, and the keys beside them.
+    """Hash a task: queries, targets, candidates, known true answers, and the keys of its rows.
 
     >>> task_hash(Task.of([[0]], targets=[1], size=3)) == task_hash(Task.of([[0]], targets=[2], size=3))
     False
@@ -269,7 +297,7 @@ def task_hash(task: Task) -> str:
 
 
 def content_hash(values: Iterable[tuple[str, Any]]) -> str:
-    """Hash named values: numbers, texts, arrays, lists, and mappings of these.
+    """Hash named values: numbers, texts, arrays, `Lists`, and mappings of these.
 
     >>> content_hash([("form", "dot"), ("table", np.eye(2))])
     'cb3f7ffcccca10c7'
@@ -287,7 +315,7 @@ def _file_hash(path: Path) -> str:
 
 
 def _pieces(name: str, value: Any) -> Iterator[Any]:
-    """Write a value as bytes, so that no two write the same."""
+    """Yield the bytes of a value; different values have different bytes."""
     if isinstance(value, Mapping):
         for key in sorted(value):
             yield from _pieces(f"{name}.{key}", value[key])

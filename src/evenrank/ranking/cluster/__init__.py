@@ -1,7 +1,8 @@
-"""Clusters: the same work by the workers of a Dask cluster, to the last bit.
+"""Rank models and count files of ranks by the workers of a Dask cluster, with the same bits.
 
-`connect` gives a client, of a scheduler that runs somewhere or of this machine's cores; `tally` counts
-files of ranks, `rank` ranks a model.
+- `connect`  a client of a running scheduler, or of a local cluster on the cores of this machine
+- `rank`     rank a model, as `er.rank`
+- `tally`    count files of ranks, as `er.stream`
 """
 
 from evenrank.ranking.cluster._client import connect

@@ -1,4 +1,4 @@
-"""Who does the work: a cluster that runs somewhere, or one of this machine's cores."""
+"""Connect to a running cluster, or start one on the cores of this machine."""
 
 from __future__ import annotations
 
@@ -13,21 +13,43 @@ from evenrank._internal.optional import need
 from evenrank.errors import InputError
 
 PATIENCE = 30  # seconds to wait for a scheduler, and for its first worker
-FAILURES = 10  # workers that may die at the same piece of work, of a cluster of our own
-# what has to be alike everywhere: Dask's own messages, and what gives the numbers
+FAILURES = 10  # workers of a local cluster that may die over the same piece of work
+# packages whose versions must be the same everywhere: for Dask's messages, and for the numbers
 ALIKE = ("python", "dask", "distributed", "evenrank", "polars")
 OF_SCHEDULER = ("python", "dask", "distributed")
 
 
 @contextmanager
 def connect(address: str, *, patience: float = PATIENCE) -> Iterator[Any]:
-    """Give a client of the Dask scheduler at an address; `local` starts workers on this machine's cores.
+    """Connect to a Dask scheduler, or start a local cluster, for the length of a `with` statement.
 
-    A cluster of our own ends with the block; one that runs already goes on without us.
+    Parameters
+    ----------
+    address : str
+        Address of a running scheduler, such as "tcp://scheduler:8786"; or "local" to start a worker on
+        each core of this machine. A local cluster is closed at the end, a running one is left alone.
+    patience : float, default 30
+        Seconds to wait for the scheduler.
+
+    Yields
+    ------
+    distributed.Client
+        The client, for `er.cluster.rank` and `er.cluster.tally`.
+
+    Raises
+    ------
+    InputError
+        If no scheduler answers.
     """
+    if not isinstance(address, str):
+        raise InputError(
+            "the address of a Dask scheduler must be a text",
+            got=repr(address),
+            allowed="'local', or an address such as 'tcp://scheduler:8786'",
+        )
     distributed = need("distributed")
     with warnings.catch_warnings():
-        # `check` says the same in one line, and as an error
+        # `check` raises an error of one line instead
         warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)
         workers = _own(distributed) if address == "local" else _running(distributed, address, patience)
         with workers as client:
@@ -58,25 +80,25 @@ def _running(distributed: Any, address: str, patience: float) -> Iterator[Any]:
     try:
         client = distributed.Client(address, timeout=patience)
     except (OSError, ValueError, MemoryError) as error:
-        # Dask has ValueError for an address that is none, and MemoryError for a web page (of its
+        # Dask raises ValueError for an invalid address, and MemoryError for a web page (of its
         # dashboard, say), whose first letters it takes for the length of a message
         other = isinstance(error, MemoryError)
-        why = "something else does" if other else str(error).splitlines()[0]
+        why = "another service does" if other else str(error).splitlines()[0]
         raise InputError(
             "no Dask scheduler answers",
             got=f"{address} ({why})",
-            do="start one (dask scheduler), check address and network; or use --dask local",
+            do="start one by `dask scheduler`, check address and network, or use the address 'local'",
         ) from None
     with client:
         yield client
 
 
 def check(client: Any, *, patience: float = PATIENCE) -> None:
-    """Refuse a cluster that has no workers, or whose Python or libraries are not ours."""
+    """Check that a cluster has workers, with the same versions of Python and the libraries."""
     distributed = need("distributed")
     if not isinstance(client, distributed.Client):
         raise InputError(
-            "a Dask client is needed", got=type(client).__name__, do="distributed.Client(ADDRESS)"
+            "not a Dask client", got=type(client).__name__, do="use er.cluster.connect(address)"
         )
     try:
         client.wait_for_workers(1, timeout=patience)
@@ -84,7 +106,7 @@ def check(client: Any, *, patience: float = PATIENCE) -> None:
         raise InputError(
             "the Dask scheduler has no workers",
             got=f"none in {patience:g} s",
-            do="start some: dask worker ADDRESS",
+            do="start some by `dask worker ADDRESS`",
         ) from None
     versions = client.get_versions(packages=["evenrank", "polars"])
     ours = _versions(versions["client"])
@@ -95,8 +117,8 @@ def check(client: Any, *, patience: float = PATIENCE) -> None:
             if found != ours.get(package):
                 where = name if name == "the scheduler" else f"worker {name}"
                 raise InputError(
-                    f"{where} has another {package}",
-                    got=f"{found or 'none'}, and {ours.get(package) or 'none'} here",
+                    f"{where} has another version of {package}",
+                    got=f"{found or 'none'} there, {ours.get(package) or 'none'} here",
                     do="install the same versions everywhere",
                 )
 
@@ -104,5 +126,5 @@ def check(client: Any, *, patience: float = PATIENCE) -> None:
 def _versions(node: Any) -> dict[str, str | None]:
     packages: dict[str, str | None] = dict(node["packages"])
     python = packages.get("python")
-    # 3.11.4 and 3.11.9 understand each other
+    # 3.11.4 and 3.11.9 are compatible
     return packages | {"python": None if python is None else ".".join(python.split(".")[:2])}

@@ -1,4 +1,4 @@
-"""Models on their way to workers: arrays that lie in files go by name, and are mapped again there."""
+"""Send models to workers; arrays mapped from files are not sent, workers map the same files."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.ranking.resume import content_hash
 
-SAMPLE = 4096  # numbers by which an array is known again, without reading all of it
+SAMPLE = 4096  # numbers of a mapped array that are hashed to recognise it
 
 
 class Parcel:
-    """A scorer of any kind, packed once, and unpacked once by every worker that gets it.
+    """A model, pickled once and unpickled once by every worker.
 
-    Arrays are copied neither here nor there, where they are views of what arrived. One that is mapped
-    from a file is not even sent: workers map it too, and those of one machine share its memory.
+    Arrays are not copied: in the workers they are views of the received bytes. An array that is mapped
+    from a file is not sent: workers map the file too, and those on one machine share its memory.
     """
 
     def __init__(self, scorer: Any) -> None:
-        """Pack."""
         need("distributed")
-        from cloudpickle import Pickler  # as Dask does: scorers may be functions, and nested ones
+        from cloudpickle import Pickler  # as Dask does: a model may be a nested function
 
         class Packer(Pickler):  # type: ignore[misc]  # it has no stubs
             def reducer_override(self, thing: Any) -> Any:
@@ -46,17 +45,17 @@ class Parcel:
         self.buffers = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel packed, also from worker to worker."""
+        """Send the pickled bytes, also from worker to worker."""
         return {"content": self.content, "buffers": self.buffers}
 
     @cached_property
     def scorer(self) -> Any:
-        """What was packed."""
+        """The model."""
         return pickle.loads(self.content, buffers=self.buffers)  # noqa: S301  # as all that Dask sends
 
 
 class Place(NamedTuple):
-    """Where an array lies in a file, and a hash to know it by."""
+    """The place of an array in a file, and a hash to recognise it."""
 
     path: Path
     kind: str
@@ -66,11 +65,11 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Place | None:
-        """Find the place of an array; None: it is in memory."""
+        """Return the place of an array, or None if it is not mapped from a file."""
         base: Any = array
         while isinstance(base, np.ndarray) and not isinstance(base.base, mmap):
             base = base.base
-        # what was mapped to be written to may not be in the file, or not stay there
+        # an array mapped for writing may differ from the file
         if not isinstance(base, np.memmap) or base.mode != "r" or base.filename is None:
             return None
         if not array.flags.c_contiguous:
@@ -81,7 +80,7 @@ class Place(NamedTuple):
 
     def open(self) -> NDArray[Any]:
         """Map the array."""
-        do = "put the model where all workers see it by this name, or load it without mapping it"
+        do = "put the model where all workers find it under this path, or load it without mapping"
         try:
             array = np.asarray(np.memmap(self.path, self.kind, "r", self.offset, self.shape))
         except (OSError, ValueError) as error:
@@ -89,7 +88,7 @@ class Place(NamedTuple):
                 "a worker cannot map the file of the model", got=f"{self.path}: {error}", do=do
             ) from None
         if _sampled(array) != self.known_by:
-            raise InputError("a worker finds another model by this name", got=str(self.path), do=do)
+            raise InputError("a worker has another model at this path", got=str(self.path), do=do)
         return array
 
 

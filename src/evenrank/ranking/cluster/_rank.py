@@ -1,4 +1,4 @@
-"""Ranking by the workers of a cluster: blocks of queries to whoever is free, ranks into a folder."""
+"""Ranking by a cluster: its workers rank blocks of queries, this process writes the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from evenrank._internal.optional import need
 from evenrank._internal.progress import Progress
-from evenrank.errors import EvenrankError
-from evenrank.ranking import begun
+from evenrank.errors import EvenrankError, Option
+from evenrank.ranking import open_checkpoint
 from evenrank.ranking import rank as rank_here
 from evenrank.ranking.cluster._client import PATIENCE, check
 from evenrank.ranking.cluster._parcel import Parcel
-from evenrank.ranking.resume import Run
+from evenrank.ranking.resume import Checkpoint
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
 
-AHEAD = 2  # blocks for each thread of a worker: one that it ranks, and one to go on with
-TRIES = 5  # how often workers may be lost over a block while no other is finished
+AHEAD = 2  # blocks per thread of a worker: one that it ranks, and the next one
+TRIES = 5  # times that workers may die over a block while no other block is finished
 
 
 def rank(
@@ -27,51 +27,79 @@ def rank(
     task: Task,
     client: Any,
     *,
-    into: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str],
     device: str = "cpu",
     memory: int | str | None = None,
     progress: bool = True,
 ) -> Ranks:
-    """Rank the targets of a task by the workers of a Dask cluster, into a folder.
+    """Rank the targets of a task by the workers of a Dask cluster.
 
-    The model goes to each worker once; tables mapped from files (`er.models.load(path, mapped=True)`,
-    `np.load(path, mmap_mode="r")`) do not go at all, and are mapped there. Each thread of a worker ranks
-    a block of queries at a time, with the `device` and `memory` of `er.rank`. What it counts comes here
-    and is written, so that workers need not see the folder. Whatever dies, ask again: finished blocks
-    are kept, `er.rank(..., into=)` goes on with them as well, and the bits are the same.
+    The model is sent to each worker once. Tables mapped from files (`er.models.load(path, mapped=True)`,
+    `np.load(path, mmap_mode="r")`) are not sent; workers map the same files. Each thread of a worker
+    ranks a block of queries at a time. The ranks are the same as those of `er.rank`.
+
+    Parameters
+    ----------
+    model : model, Factored, Scorer or callable
+        As in `er.rank`.
+    task : Task
+        The queries, their targets, candidates and known true answers.
+    client : distributed.Client
+        A client of the cluster, as from `er.cluster.connect`.
+    checkpoint : path
+        Checkpoint folder. Only the calling process writes there, so workers need no access to it. After
+        an interruption, the same call, or `er.rank` with the same folder, resumes.
+    device : str, default "cpu"
+        The device that workers rank on, as in `er.rank`.
+    memory : int or str, optional
+        Limit of the working memory of each thread, as in `er.rank`.
+    progress : bool, default True
+        Whether to show a progress bar if stderr is a terminal.
+
+    Returns
+    -------
+    Ranks
+        A row per target, in the order of the task.
+
+    Raises
+    ------
+    InputError
+        If the model does not fit the task, or the workers have other versions of the libraries.
+    EvenrankError
+        If the cluster is lost; finished blocks are kept.
     """
     check(client)
-    with begun(model, task, into) as run:
-        with Progress("ranking", run.scores, unit="scores", show=progress) as bar:
+    with open_checkpoint(model, task, checkpoint) as opened:
+        with Progress("ranking", opened.scores, unit="scores", show=progress) as bar:
             ranking = _Ranking(client, Parcel(model), {"device": device, "memory": memory})
-            for i, ranks in ranking.over(run):
-                run.keep(i, ranks)
-                bar.advance(run.blocks[i].scores)
-        return run.finish()
+            for i, ranks in ranking.over(opened):
+                opened.keep(i, ranks)
+                bar.advance(opened.blocks[i].scores)
+        return opened.finish()
 
 
 def _rank_block(parcel: Parcel, block: Task, options: dict[str, Any]) -> Ranks:
-    """Rank a block; runs on a worker, in one of its threads."""
+    """Rank a block; runs in a thread of a worker."""
     return rank_here(parcel.scorer, block, threads=1, progress=False, **options)
 
 
 class _Ranking:
-    """A model at the workers of a cluster."""
+    """A model that the workers of a cluster rank."""
 
     def __init__(self, client: Any, parcel: Parcel, options: dict[str, Any]) -> None:
         self.client, self.parcel, self.options = client, parcel, options
         self.sent: Any = None
 
-    def over(self, run: Run) -> Iterator[tuple[int, Ranks]]:
-        """Have the missing blocks of a run ranked, and give each as it is finished."""
+    def over(self, opened: Checkpoint) -> Iterator[tuple[int, Ranks]]:
+        """Have the missing blocks ranked, and yield each as it is finished."""
         distributed = need("distributed")
-        waiting, tries = deque(run.missing), Counter[int]()
+        waiting, tries = deque(opened.missing), Counter[int]()
         flying: dict[Any, int] = {}
         done = distributed.as_completed()
         try:
             while waiting or flying:
                 while waiting and len(flying) < AHEAD * self._threads():
-                    future = self._submit(run.blocks[waiting[0]])
+                    future = self._submit(opened.blocks[waiting[0]])
                     flying[future] = waiting.popleft()
                     done.add(future)
                 future = next(done)
@@ -82,7 +110,7 @@ class _Ranking:
                     self._check_connected()
                     tries[i] += 1
                     if tries[i] > TRIES:
-                        raise _hopeless(error) from None
+                        raise _died(error) from None
                     waiting.append(i)
                 else:
                     tries.clear()
@@ -92,52 +120,57 @@ class _Ranking:
                 self.client.cancel([*flying])
 
     def _submit(self, block: Task) -> Any:
-        """Send a block to whoever is free, and the model first, if nobody has it any more."""
+        """Send a block to a free worker, and the model first, if no worker has it any more."""
         import dask
 
         while self.sent is None or self.sent.status != "finished":
             self._check_connected()
             self.sent = self._send()
-        # a block is data, and known to be
+        # a block holds data, so Dask's warning about large graphs does not apply
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GB"}):
             return self.client.submit(_rank_block, self.sent, block, self.options, pure=False)
 
     def _send(self) -> Any:
-        """Send the model to a worker, from which others get it; None: that one died meanwhile."""
+        """Send the model to a worker, from which the others get it; None if that worker has died."""
         try:
             return self.client.scatter(self.parcel, hash=False, timeout=PATIENCE)
         except TimeoutError:
             raise EvenrankError(
                 "the cluster has lost its workers",
                 got=f"none in {PATIENCE} s",
-                do="finished blocks are kept: start some, and ask again to go on",
+                do="start workers and rank again with the same checkpoint; finished blocks are kept",
             ) from None
         except OSError:
             return None
 
     def _threads(self) -> int:
-        """Count the threads of all workers, of which there may be none for a moment."""
+        """Return the number of threads of all workers; 1 while there is no worker for a moment."""
         self._check_connected()
         try:
             threads: dict[str, int] = self.client.nthreads()
         except OSError as error:
-            raise _gone(error) from None
+            raise _lost(error) from None
         return max(1, sum(threads.values()))
 
     def _check_connected(self) -> None:
         if self.client.status != "running":
-            raise _gone(f"a client that is {self.client.status}")
+            raise _lost(f"client status {self.client.status}")
 
 
-def _gone(got: object) -> EvenrankError:
+def _lost(got: object) -> EvenrankError:
     return EvenrankError(
-        "the scheduler is gone", got=got, do="finished blocks are kept: ask again to go on"
+        "lost the connection to the Dask scheduler",
+        got=got,
+        do="rank again with the same checkpoint; finished blocks are kept",
     )
 
 
-def _hopeless(error: Exception) -> EvenrankError:
+def _died(error: Exception) -> EvenrankError:
     return EvenrankError(
-        "workers are lost over one block of queries, again and again",
+        "workers died repeatedly while ranking one block of queries",
         got=str(error),
-        do="they may be short of memory: give each more, or less to do (memory=, --memory)",
+        do=[
+            "they may be out of memory: give each worker more, or limit the working memory by ",
+            Option("memory"),
+        ],
     )

@@ -1,4 +1,4 @@
-"""Counting files by the workers of a cluster: parts to tallies, tallies added up in a tree."""
+"""Counting files of ranks by a cluster: each part gives tallies, which are summed in a tree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from evenrank.ranks.streams import (
 )
 
 PART = 2**23  # rows that a worker counts at a time, in about a tenth of a second
-FAN = 8  # tallies that are added up at a time
+FAN = 8  # tallies that are summed at a time
 
 
 def tally(
@@ -37,10 +37,38 @@ def tally(
     skip_damaged: bool = False,
     progress: bool = True,
 ) -> Tallies:
-    """Count files of ranks by the workers of a Dask cluster; the bits are those of `er.stream`.
+    """Count files of ranks by the workers of a Dask cluster, with the same result as `er.stream`.
 
-    All workers must see the files under the same names. A worker that dies changes nothing: others
-    count again what it had counted.
+    All workers must find the files under the same paths. If a worker dies, others repeat its work.
+
+    Parameters
+    ----------
+    files : path, pattern or sequence of these
+        Files of ranks, as in `er.stream`.
+    client : distributed.Client
+        A client of the cluster, as from `er.cluster.connect`.
+    by : str or sequence of str, default ()
+        Columns to group by.
+    average : str or sequence of str, default "micro"
+        "micro", or columns for a macro average.
+    candidates : int, optional
+        Number of candidates, for files without such a column.
+    skip_damaged : bool, default False
+        Whether to leave out files that cannot be read, instead of raising an error.
+    progress : bool, default True
+        Whether to show a progress bar if stderr is a terminal.
+
+    Returns
+    -------
+    Tallies
+        A tally per group, to be evaluated by any metrics.
+
+    Raises
+    ------
+    InputError
+        If a file is damaged, or the workers have other versions of the libraries.
+    EvenrankError
+        If the cluster is lost.
     """
     check(client)
     question = Question.of(by, average, candidates, skip_damaged)
@@ -53,17 +81,17 @@ def tally(
     of_files = [_tree(client, of_one_file, list(islice(waiting, len(one)))) for one in pieces]
     total = _tree(client, merged, of_files)
     done = need("distributed").as_completed(futures)
-    del futures, waiting, of_files  # so that a worker forgets a tally once it is added to others
+    del futures, waiting, of_files  # so that workers free a tally once it is summed
     with Progress("counting", len(parts), unit="ranks", show=progress) as bar:
         for future in done:
             if future.status != "finished":
-                break  # the total says why
+                break  # the total raises the error
             bar.advance(1, rows[future.key])
     return _result(total).checked()
 
 
 def _tree(client: Any, add: Callable[[list[Tallies]], Tallies], futures: list[Any]) -> Any:
-    """Add up a few at a time, where they are, until one is left."""
+    """Sum a few at a time, on the workers, until one is left."""
     while len(futures) > 1:
         starts = range(0, len(futures), FAN)
         futures = [client.submit(add, futures[i : i + FAN], pure=False) for i in starts]
@@ -76,12 +104,14 @@ def _result(total: Any) -> Tallies:
         counted: Tallies = total.result()
     except distributed.KilledWorker as error:
         raise EvenrankError(
-            "workers are lost over one part of a file, again and again",
+            "workers died repeatedly while counting one part of a file",
             got=str(error).splitlines()[0],
-            do="they may be short of memory: give each more",
+            do="they may be out of memory: give each worker more",
         ) from None
     except distributed.CancelledError as error:
         raise EvenrankError(
-            "the scheduler is gone", got=str(error).splitlines()[0], do="start it, and ask again"
+            "lost the connection to the Dask scheduler",
+            got=str(error).splitlines()[0],
+            do="start it, and count again",
         ) from None
     return counted

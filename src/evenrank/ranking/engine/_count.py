@@ -1,4 +1,4 @@
-"""Counting one part of a task: blocks of queries against blocks of candidates."""
+"""Count one part of a task by the definition of the score, block by block."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from evenrank.ranking.engine.run import Runner, out_of_memory
 from evenrank.ranking.scorer import Factored
 from evenrank.ranks.task import HOLE, Lists, Part
 
-# queries whose vectors are worked out together: always the same ones, whatever the memory, in case a
-# model's arithmetic depends on the batch after all; a multiple of CHUNK
+# queries whose vectors are computed together: always the same ones, whatever the memory, in case the
+# arithmetic of a model depends on the batch; a multiple of CHUNK
 BATCH = 960
 CHUNK = 240  # queries a thread takes at a time: whole panels of every kernel
 SHARED = 8  # queries from which gathering the rows of a shared list pays
 
 
 def batch(length: int) -> int:
-    """Give the number of queries whose vectors of some length are worked out together."""
+    """Return the number of queries whose vectors of some length are computed together."""
     return max(1, min(BATCH, BATCH * 4096 // length) // CHUNK) * CHUNK
 
 
 class Block:
-    """Some of a part's queries and their targets, numbered from 0, and what is counted for them."""
+    """Queries `start` to `stop` of a part and their targets, numbered from 0, with their counts."""
 
     def __init__(self, part: Part, start: int, stop: int) -> None:
-        """Cut queries `start` to `stop` out of a part."""
         self.part, self.start, self.stop = part, start, stop
         self.queries = part.queries[start:stop]
         self.where = slice(int(part.first[start]), int(part.first[stop]))
@@ -40,28 +39,28 @@ class Block:
         self.undecided = 0
 
     def known(self, start: int, stop: int) -> Lists:
-        """Give the known answers of some queries."""
+        """Return the known true answers of some queries."""
         first = self.part.known.first[self.start + start : self.start + stop + 1]
         return Lists(first - first[0], self.part.known.values[first[0] : first[-1]])
 
     def of(self, queries: Ints) -> Lists:
-        """Give the places of the targets of some queries."""
+        """Return the positions of the targets of some queries."""
         return Lists(self.first, np.arange(len(self.targets))).select(queries)
 
     def groups(self) -> list[tuple[int, Ints]]:
-        """Give each list of candidates that is in use, and its queries."""
+        """Return each list of candidates that these queries have, and its queries."""
         group = self.part.group[self.start : self.stop]
         order = np.argsort(group, kind="stable")
         used, begin = np.unique(group[order], return_index=True)
         return list(zip(used.tolist(), np.split(order, begin[1:]), strict=True))
 
     def refuse_nan(self, query: int, candidate: int) -> None:
-        """Name a score that has no rank."""
+        """Raise an error that names a score that is NaN."""
         refuse_nan(self.part, self.start + query, candidate)
 
 
 def refuse_nan(part: Part, query: int, candidate: int) -> NoReturn:
-    """Name a score that has no rank."""
+    """Raise an error that names a score that is NaN."""
     ids = ", ".join("?" if entry == HOLE else str(entry) for entry in part.queries[query].tolist())
     raise nan_error(f"query ({ids}), candidate {part.begin + candidate}")
 
@@ -69,7 +68,7 @@ def refuse_nan(part: Part, query: int, candidate: int) -> NoReturn:
 def in_blocks(
     part: Part, runner: Runner, rows: Callable[[int], int], count: Callable[[Block], None]
 ) -> tuple[Ints, Ints, int]:
-    """Count block by block, `rows(memory)` queries each; one that runs out of memory is halved."""
+    """Count block by block, `rows(memory)` queries each; a block that runs out of memory is halved."""
     better, equal = (np.zeros(len(part.targets), np.int64) for _ in "be")
     undecided = at = 0
     while at < len(part.queries):
@@ -84,15 +83,12 @@ def in_blocks(
         better[block.where], equal[block.where] = block.better, block.equal
         undecided += block.undecided
         at = block.stop
-    # a target that is not among the known answers was counted as equal to itself
+    # a target that is not among the known true answers was counted as equal to itself
     return better, equal - part.own, undecided
 
 
-# Models that factor -------------------------------------------------------------------------------
-
-
 def count_factored(factored: Factored, part: Part, runner: Runner) -> tuple[Ints, Ints, int]:
-    """Count by the definition of the score: better, equal, and how many pairs took float64 to decide."""
+    """Count by the definition of the score: better, equal, and the number of undecided pairs."""
     table = table_of(factored)
 
     def count(block: Block) -> None:
@@ -102,7 +98,7 @@ def count_factored(factored: Factored, part: Part, runner: Runner) -> tuple[Ints
 
 
 def goals(factored: Factored, part: Part, runner: Runner) -> Floats:
-    """Score the targets of a part, by definition."""
+    """Compute the target scores of a part by definition."""
     table, result = table_of(factored), np.empty(len(part.targets))
 
     def score(block: Block) -> None:
@@ -115,20 +111,20 @@ def goals(factored: Factored, part: Part, runner: Runner) -> Floats:
 
 
 def _fitting(length: int) -> Callable[[int], int]:
-    """Say how many queries with vectors of some length fit some memory: whole batches."""
-    # float64 and packed vectors take 12 bytes a number, working them out about as much again
+    """Return a function from memory to the number of queries, in whole batches, that fit it."""
+    # float64 and packed vectors take 12 bytes a number, computing them about as much again
     unit = 24 * length * batch(length)
     return lambda memory: max(1, memory // 2 // unit) * batch(length)
 
 
 def table_of(factored: Factored) -> NDArray[Any]:
-    """Give the table as kernels read it; float32 holds every value of half precision."""
+    """Convert the table for the kernels; float32 holds every value of half precision."""
     kind = np.float64 if factored.table.dtype == np.float64 else np.float32
     return np.ascontiguousarray(factored.table, dtype=kind)
 
 
 class _FactoredBlock:
-    """A block of queries, their vectors, and the exact scores of their targets."""
+    """A block of queries with their vectors and exact target scores."""
 
     def __init__(self, factored: Factored, table: NDArray[Any], block: Block, runner: Runner) -> None:
         self.factored, self.form, self.table = factored, factored.form, table
@@ -154,7 +150,7 @@ class _FactoredBlock:
         return self.kernels.pairs(self.form, self.vectors, self.table, query, row)
 
     def prepare(self) -> None:
-        """Work out query vectors, and the targets' scores by definition, unless they were told."""
+        """Compute the query vectors, and the target scores by definition unless the part has them."""
         self.runner.run(self._prepare, range(0, len(self.vectors), batch(self.table.shape[1])))
 
     def _prepare(self, start: int) -> None:
@@ -168,7 +164,7 @@ class _FactoredBlock:
         )
 
     def _count_rows(self, start: int, rows: NDArray[Any]) -> None:
-        """Count all queries against a block of the table, a chunk of queries to a thread."""
+        """Count all queries against a block of the table, a chunk of queries per thread."""
         block, queries = self.block, len(self.vectors)
         counter = self.kernels.counter(self.form, self.vectors, rows, block.first, self.scores)
 
@@ -183,7 +179,7 @@ class _FactoredBlock:
         block.undecided += sum(self.runner.run(count, range(0, queries, CHUNK)))
 
     def _count_lists(self, lists: Lists) -> None:
-        """Count against lists of candidates, a list to a thread."""
+        """Count against lists of candidates, a list per thread."""
         groups = self.block.groups()
         shared = [(lists[number], queries) for number, queries in groups if len(queries) >= SHARED]
         single = np.concatenate(
@@ -191,13 +187,13 @@ class _FactoredBlock:
         )
         self.block.undecided += sum(self.runner.run(self._count_shared, shared))
         length = lists.lengths[self.block.part.group[self.block.start + single]]
-        # as many queries to a thread as make lists of this length together
+        # so many queries per thread that their lists have about this many entries
         cells = max(1, self.runner.memory // 16 // self.runner.threads // 64)
         cuts = np.flatnonzero(np.diff(np.cumsum(length) // cells)) + 1
         self.runner.run(self._count_single, np.split(single, cuts) if len(single) else [])
 
     def _count_shared(self, item: tuple[Ints, Ints]) -> int:
-        """Gather the rows of a list once and count the queries that share it."""
+        """Gather the rows of a list once, and count the queries that share it."""
         candidates, queries = item
         block, undecided = self.block, 0
         places = block.of(queries)
@@ -240,6 +236,3 @@ class _FactoredBlock:
         )
         block.better[mine] -= better
         block.equal[mine] -= equal
-
-
-# Any scorer ---------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""What is on a device of torch: the device itself, the task's index, the model's table.
+"""Devices of torch, and what is kept on them: the index of the task and the table of the model.
 
-A part of a task is copied to the device once and kept there with the task (`Index`). The table stays
-where the model has it; one that is on the host and too large for the device streams through in blocks,
+A part of a task is copied to the device once and kept as long as the task (`Index`). The table stays
+on the model's device; a table on the host that is too large for the device is streamed in blocks, each
 copied while the block before is counted (`Source`).
 """
 
@@ -26,17 +26,17 @@ from evenrank.ranking.engine.vectors import kernels as vector_kernels
 from evenrank.ranking.scorer import Factored
 from evenrank.ranks.task import Lists, Part
 
-Tensor: TypeAlias = Any  # torch's; it is not there where types are checked
-TARGETS = 8  # of a query that are compared in one row of a tile; more take more rows
-ROOM = 1 << 25  # undecided pairs that fit the list, of one block of queries and one of rows
+Tensor: TypeAlias = Any  # of torch, which is not installed where types are checked
+TARGETS = 8  # targets of a query that are compared in one row of a tile; more take more rows
+ROOM = 1 << 25  # most undecided pairs of one block of queries and one of rows
 STAGED = 1 << 26  # bytes of a table that are copied at a time: measured on an H200
-SAMPLED = 4096  # rows whose mean is the middle of the table
-KEPT = 16  # indices of a part that stay on devices
+SAMPLED = 4096  # rows whose mean is taken for the middle of the table
+KEPT = 16  # indices of a part that are kept on devices
 
 
 def kernels_for(device: torch.device, *, plain_torch: bool) -> Any:
-    """Give Triton's kernels where they run, else None: torch does it alone."""
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own way to run anywhere
+    """Return the Triton kernels if they run on the device, or None for plain torch."""
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton's interpreter runs anywhere
     if plain_torch or (device.type != "cuda" and not interpreted):
         return None
     try:
@@ -47,21 +47,23 @@ def kernels_for(device: torch.device, *, plain_torch: bool) -> Any:
 
 
 def cuda_is_there() -> bool:
-    """Say whether there is a GPU to rank on."""
+    """Tell whether a GPU is available."""
     return bool(torch.cuda.is_available())
 
 
 class Device:
-    """A device that ranks: what it is, and which kernels it has."""
+    """A device to rank on, by its name, and its kernels.
+
+    The name is `cuda`, `cuda:1`, ..., or `torch:` and any device, for plain torch without Triton.
+    """
 
     def __init__(self, text: str) -> None:
-        """Read `cuda`, `cuda:1`, `torch:cuda` (without Triton), `torch:cpu`, ..."""
         plain_torch = text.startswith("torch:")
         try:
-            # which one it is, and that it has float64
+            # the complete name of the device, and a check that it has float64
             self.device = torch.zeros(1, device=text.removeprefix("torch:"), dtype=torch.float64).device
             if self.device.type == "meta":
-                raise TypeError("there are no numbers on it")
+                raise TypeError("it holds no numbers")
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InputError(
                 "this device cannot be used",
@@ -72,53 +74,51 @@ class Device:
         self.name = f"{'triton' if self.kernels else 'torch'}, {self.device}"
 
     def free(self) -> int:
-        """Bytes that may be used at once."""
+        """Return the bytes of memory that are free."""
         if self.device.type != "cuda":
             return 1 << 30
         free, total = torch.cuda.mem_get_info(self.device)
-        if 2 * free < total:  # what torch keeps for later is free too, but asking takes a millisecond
+        if 2 * free < total:  # memory cached by torch is free too, but asking takes a millisecond
             free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return int(free)
 
     def has_room(self, model: Any) -> bool:
-        """Say whether a model's arrays, and what is made of them, fit, if they are not here already."""
+        """Tell whether a model's arrays and their converted copies fit, or are on the device already."""
         if getattr(model, "device", None) == str(self.device):
             return True
         arrays = (getattr(model, name) for name in getattr(model, "ARRAYS", ()))
         return bool(4 * sum(array.nbytes for array in arrays if array is not None) < self.free())
 
     def __enter__(self) -> Self:
-        """Make this the device that kernels are launched on."""
+        """Launch kernels on this device."""
         self._context = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         self._context.__enter__()
         self._before = vector_kernels.set(self.kernels)
         return self
 
     def __exit__(self, *why: object) -> None:
-        """Go back to the device before."""
+        """Restore the previous device."""
         vector_kernels.reset(self._before)
         self._context.__exit__(*why)
 
 
 class Index:
-    """Some queries of a part on a device: targets, known answers, and the order to take them in."""
+    """Some queries of a part on a device: targets, known true answers, and their rows of tiles."""
 
     def __init__(self, part: Part, device: torch.device, start: int, stop: int) -> None:
-        """Copy to the device."""
-
         def there(values: NDArray[Any], kind: torch.dtype = torch.int32) -> Tensor:
             return torch.as_tensor(np.ascontiguousarray(values)).to(device, kind)
 
-        # (without the part itself, which must be free to go when nobody else needs it)
+        # (without a reference to the part, which would keep it alive)
         self.start, self.stop = start, stop
         first = part.first[start : stop + 1]
         self.where = slice(int(first[0]), int(first[-1]))
         self.queries = there(part.queries[start:stop], torch.int64)
         self.host_queries = part.queries[start:stop]
-        # the least and the largest id in each column: a model that knows these knows all
+        # the smallest and the largest id in each column: a model that has these has all
         self.extremes = np.stack([self.host_queries.min(0), self.host_queries.max(0)])
         lengths = np.diff(first)
-        # rows of tiles: a query with up to TARGETS of its targets, those with the most first
+        # rows of tiles: a query with up to TARGETS of its targets, those with the most targets first
         pieces = -(-lengths // TARGETS)
         query = np.repeat(np.arange(stop - start), pieces)
         begin = (first[:-1] - first[0])[query] + TARGETS * (
@@ -139,7 +139,7 @@ class Index:
         self.asked = DeviceLists(Lists(first - first[0], part.targets[self.where]), self)
 
     def row(self, query: Ints) -> Ints:
-        """Give a row of tiles, on the host, for each of some queries."""
+        """Return, on the host, a row of tiles for each of some queries."""
         return self._row_of[query]
 
     def __len__(self) -> int:
@@ -151,16 +151,15 @@ class DeviceLists:
     """Lists of candidates, one per query, on a device."""
 
     def __init__(self, lists: Lists, index: Index) -> None:
-        """Copy to the device."""
         self._lists, self._index = lists, index
         self.start, self.value, self.owner = map(index.there, (lists.first, lists.values, lists.owner))
         self._blocks: dict[tuple[int, int], tuple[Tensor, ...]] = {}
 
     def in_blocks(self, rows: int, columns: int) -> tuple[Tensor, ...]:
-        """Cut into pieces of at most `columns` entries whose queries share a block of `rows`.
+        """Divide the entries into pieces of at most `columns` whose queries lie in one block of `rows`.
 
-        Give each piece's block and where it starts, then, in their order, the entries' rows and values
-        and which entries they are.
+        Return the block and the start of each piece, then, in this order, the row, the value and the
+        original position of each entry.
         """
         if (rows, columns) not in self._blocks:
             row = self._index.row(self._lists.owner)
@@ -180,7 +179,7 @@ class DeviceLists:
 
 
 def vectors(factored: Factored, index: Index, device: torch.device) -> Tensor:
-    """Give the query vectors of a model in float64."""
+    """Compute the query vectors of a model in float64, on the device."""
     there = isinstance(factored.table, torch.Tensor)
     given = array("query vectors", factored.queries(index.queries if there else index.host_queries))
     if not isinstance(given, torch.Tensor):
@@ -197,25 +196,24 @@ _kept: WeakKeyDictionary[Part, dict[tuple[Any, ...], Index]] = WeakKeyDictionary
 
 
 def indexed(part: Part, device: torch.device, start: int, stop: int) -> Index:
-    """Give the index of some queries, made once for each part and device."""
+    """Return the index of some queries, built once for each part and device."""
     mine = _kept.setdefault(part, {})
     key = (device, start, stop)
     if key not in mine:
-        if len(mine) >= KEPT:  # cuts that were made when there was more or less memory
+        if len(mine) >= KEPT:  # blocks from when there was more or less memory
             mine.clear()
         mine[key] = Index(part, device, start, stop)
     return mine[key]
 
 
 class Source:
-    """A table of candidates, as a device gets at it."""
+    """A table of candidates, on the device if there is room, else streamed from the host."""
 
     def __init__(self, form: Form, table: Any, device: Device) -> None:
-        """Keep the table where it is, if the device has it or has room for it."""
         self.form, self.table, self.device, self.room = form, table, device.device, ROOM
         self.d = table.shape[1] // (2 if self.form == "modulus" else 1)
         self.size = len(table)
-        # the table, the same split or turned, and norms: about ten bytes a number
+        # the table, its copy split or transposed, and norms: about ten bytes a number
         room = device.free() // 2 // (10 * table.shape[1] + 32)
         self.step = max(1, min(self.size, room))
         self.resident: Tensor | None = None
@@ -231,7 +229,7 @@ class Source:
 
     @cached_property
     def middle(self) -> Tensor | None:
-        """Give a point amid the rows, from which Euclidean distances are worked out."""
+        """A point amid the rows, from which Euclidean distances are computed."""
         if self.form != "l2":
             return None
         every = max(1, self.size // SAMPLED)
@@ -242,7 +240,7 @@ class Source:
         return some.to(self.device, torch.float64).mean(0).nan_to_num_(0, 0, 0)
 
     def operand(self, kernels: Any, rows: Tensor, exact: bool) -> Any:
-        """Give rows as tiles read them; those of a whole table are kept for the other side."""
+        """Convert rows for the tiles; those of a whole table are kept for the other side."""
         if rows is not self.resident:
             return kernels.Operand(self.form, rows, exact, middle=self.middle)
         if exact not in self._operands:
@@ -250,13 +248,13 @@ class Source:
         return self._operands[exact]
 
     def forget(self) -> None:
-        """Let go of what can be made again, and of what torch keeps for later."""
+        """Free the converted rows and the memory cached by torch."""
         self._operands.clear()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def rows(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Give rows, and where the ids are among them: the whole table, or those rows alone."""
+        """Return rows and the positions of the ids among them: the whole table, or those rows alone."""
         if self.resident is not None:
             return self.resident, ids
         distinct, place = torch.unique(ids, return_inverse=True)
@@ -264,17 +262,17 @@ class Source:
         return self._converted(torch.as_tensor(rows).to(self.device)), place.int()
 
     def starts(self, queries: int) -> range:
-        """Say where the blocks start that the table comes in."""
-        # so that some pairs in five hundred may be undecided and still fit the list
+        """Return the first rows of the blocks of the table."""
+        # small enough that the list holds one undecided pair in five hundred
         step = min(self.step, max(4096, 500 * self.room // max(1, queries)))
-        step = min(step, max(32, (1 << 40) // max(1, queries)))  # and tiles can be numbered
+        step = min(step, max(32, (1 << 40) // max(1, queries)))  # and the tiles can be numbered
         if self.resident is None:
             row = self.table.itemsize * self.table.shape[1]
             step = max(1, min(step // 3, STAGED // row))
         return range(0, self.size, step)
 
     def blocks(self, starts: range) -> Iterator[tuple[int, Tensor]]:
-        """Give the table block by block; from the host, one is copied while the last one is used."""
+        """Yield the table block by block; from the host, each is copied while the last one is used."""
         if self.resident is not None and len(starts) == 1:
             yield 0, self.resident
             return
@@ -296,13 +294,13 @@ class Source:
 
 
 class _Copier:
-    """Copies blocks of a host table to a device, two in flight: one is used while the next one comes."""
+    """Copies blocks of a host table to a device: one is copied while the one before is used."""
 
     def __init__(self, table: NDArray[Any], step: int, device: torch.device) -> None:
         self.table, self.step, self.device, self.turn = table, step, device, 0
         if device.type == "cuda":
             kind = torch.as_tensor(np.empty(0, table.dtype)).dtype
-            # page-locked, so that the device fetches while the host goes on; made once, as that is slow
+            # page-locked, so that copies run in the background; allocated once, as that is slow
             self.staging = [
                 torch.empty((step, table.shape[1]), dtype=kind, pin_memory=True) for _ in "12"
             ]
@@ -338,5 +336,5 @@ class _Copier:
 
 
 def _writeable(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy what torch will not take: it warns of read-only memory, and has no negative strides."""
+    """Copy what torch does not accept: it warns of read-only memory, and has no negative strides."""
     return values if values.flags.writeable and min(values.strides, default=0) >= 0 else np.array(values)

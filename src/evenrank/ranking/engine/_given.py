@@ -1,4 +1,4 @@
-"""Counting in scores as they are given: by a function, by plain float32, or as some library compares."""
+"""Count from scores as they are: of a function, in plain float32, or compared as some library does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Ints, array, dense, host
+from evenrank._internal.arrays import Ints, array, dense, host, is_tensor
 from evenrank.errors import InputError
 from evenrank.ranking.engine import numpy_kernels
 from evenrank.ranking.engine._count import CHUNK, Block, in_blocks, table_of
@@ -21,7 +21,7 @@ Function = Callable[[Ints, Candidates], Any]
 
 
 def plain(factored: Factored, runner: Runner) -> Function:
-    """Score by plain float32 what factors."""
+    """Return a function that scores a model that factors in plain float32."""
     form, table = factored.form, table_of(factored)
 
     def scores(queries: Ints, candidates: Candidates) -> NDArray[np.float32]:
@@ -42,7 +42,7 @@ def plain(factored: Factored, runner: Runner) -> Function:
 
 
 def compared(function: Function, factored: Factored | None, yardstick: Yardstick) -> Function:
-    """Give what a library compares in place of scores, which must then be as large as its own."""
+    """Return a function of what a library compares instead of scores, on the scale of its scores."""
 
     def keys(queries: Ints, candidates: Candidates) -> Any:
         scores = host(array("scores", function(queries, candidates)))
@@ -58,7 +58,7 @@ def compared(function: Function, factored: Factored | None, yardstick: Yardstick
 def count_scores(
     function: Function, part: Part, runner: Runner, yardstick: Yardstick | None = None
 ) -> tuple[Ints, Ints, int]:
-    """Count in scores as they are given: better, equal, and nothing undecided."""
+    """Count from the scores of a function: better, equal, and no undecided pairs."""
     width = part.size if part.lists is None else int(part.lists.lengths.max(initial=1))
 
     def count(block: Block) -> None:
@@ -88,15 +88,15 @@ def _inside(block: Block, queries: Ints, candidates: Ints) -> bool:
 
 
 class Counts:
-    """What is better than each target, and what ties with it, among scores that come in pieces.
+    """Counts of the candidates that are better than, or tied with, each target, from pieces of scores.
 
-    Where ties have a band, what lies above either end is counted, and ties are the difference.
+    Targets `first[i]:first[i + 1]` are compared with the scores of row `i`. If scores within a band
+    count as tied, the candidates above either end are counted, and the ties are the difference.
     """
 
     def __init__(
         self, runner: Runner, first: Ints, goal: NDArray[Any], yardstick: Yardstick | None
     ) -> None:
-        """Start with nothing; targets `first[i]:first[i + 1]` have the scores of row `i` to beat."""
         self.kernels, self.first, self.yardstick = runner.kernels, first, yardstick
         self.goals = yardstick.band(goal) if yardstick and yardstick.band else (goal,)
         self.counts = [
@@ -109,7 +109,7 @@ class Counts:
             self.kernels.count_rows(scores, self.first, goal, better, equal)
 
     def without(self, scores: NDArray[Any], start: Ints) -> tuple[Ints, Ints]:
-        """Give better and equal, less what known answers contributed, whose scores are in lists."""
+        """Return better and equal without the known true answers, whose scores are in lists."""
         known = [(scores, -1)]
         if self.yardstick and self.yardstick.keeps_known:
             known.append((scores - np.float32(self.yardstick.handicap), 1))
@@ -130,9 +130,9 @@ def _count_together(
     runner: Runner,
     yardstick: Yardstick | None,
 ) -> None:
-    """Count queries that share their candidates: all, or a list; in pieces where rows are very long.
+    """Count queries that share their candidates (all, or a list), in pieces if rows are very long.
 
-    Targets outside the list are asked for beside it, and compared but not counted.
+    Targets outside the list are scored as well, but not counted as candidates.
     """
     asked, places = block.queries[queries], block.of(queries)
     known = block.part.known.select(block.start + queries)
@@ -173,14 +173,13 @@ def _count_together(
 
 
 class Column:
-    """Scores picked out of pieces of a matrix, in a type that holds what all pieces have."""
+    """Scores picked out of pieces of a matrix, in a type that holds the values of all pieces."""
 
     def __init__(self, size: int) -> None:
-        """Start with nothing."""
         self.values: NDArray[Any] = np.zeros(size, dtype=bool)
 
     def take(self, piece: NDArray[Any], row: Ints, column: Ints, start: int) -> None:
-        """Pick what lies in a piece that starts at a column."""
+        """Pick the scores that lie in a piece of the matrix, which begins at column `start`."""
         here = (column >= start) & (column < start + piece.shape[1])
         kind = np.result_type(self.values, piece)
         self.values = self.values.astype(kind, copy=False)
@@ -195,7 +194,7 @@ def _count_apart(
     runner: Runner,
     yardstick: Yardstick | None,
 ) -> None:
-    """Count queries that have lists of their own, all of one length."""
+    """Count queries that have their own lists, all of one length."""
     asked, places = block.queries[queries], block.of(queries)
     mine = lists.select(block.part.group[block.start + queries])
     matrix = mine.values.reshape(len(queries), -1)
@@ -217,8 +216,8 @@ def _count_apart(
 
 
 def _given(scores: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Check what a scorer returned: a row per query, a column per candidate, numbers."""
-    if hasattr(scores, "detach"):  # a torch tensor, without importing torch
+    """Check that a scorer returned a matrix of numbers: a row per query, a column per candidate."""
+    if is_tensor(scores):
         scores = dense("scores", scores).cpu().numpy()
     try:
         result = np.asarray(scores)

@@ -1,4 +1,4 @@
-"""What ranks depend on beside the task, hashed: a ranking goes on only with the model that began it."""
+"""Hash the model, so that a ranking resumes only with the model that began it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from evenrank.ranking.resume import content_hash
 from evenrank.ranking.scorer import Factored
 from evenrank.ranks.task import Part
 
-QUERIES, CANDIDATES = 16, 1 << 18  # how many scores tell apart what is nothing but a function
+QUERIES, CANDIDATES = 16, 1 << 18  # size of the sample of scores by which functions are told apart
 
 Plan = Iterable[tuple[Part, Factored | Function]]
 
 
 def model_hash(plan: Plan) -> str:
-    """Hash all that scores depend on.
+    """Hash all that the scores depend on.
 
-    Of a model that factors, that is its table and the vectors of the queries, neither more nor less; its
-    arrays must be on the host. Of any other it would be all of its scores; some have to do, and
-    the arrays of a dataclass.
+    For a model that factors, these are its table and the query vectors; its arrays must be on the host.
+    For any other model, a sample of its scores is hashed, and the arrays of a dataclass.
     """
     return content_hash(_content(plan))
 
@@ -47,7 +46,7 @@ def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
 
 
 def _arrays(owner: Any) -> Iterator[tuple[str, Any]]:
-    """Give the arrays of a model whose method scores, and of those that it is made of."""
+    """Yield the arrays of a dataclass, and of the dataclasses among its fields."""
     if not is_dataclass(owner) or isinstance(owner, type):
         return
     for field in fields(owner):
@@ -59,7 +58,7 @@ def _arrays(owner: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _sample(part: Part, function: Function) -> Iterator[Any]:
-    """Ask for some scores, in the ways in which ranking does."""
+    """Compute a sample of scores, by the same calls as ranking makes."""
     some = np.unique(np.linspace(0, len(part.queries) - 1, QUERIES).astype(np.int64))
     if part.lists is None:
         yield function(part.queries[some], slice(0, min(part.size, CANDIDATES)))

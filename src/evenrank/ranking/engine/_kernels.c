@@ -1,10 +1,11 @@
 /* Counting kernels: score a block of queries against a block of candidates and count, in registers.
 
-   Compiled once per instruction set (hatch_build.py), ISA naming the variant. What comes out does not
+   Compiled once per instruction set (hatch_build.py), ISA naming the variant. The result does not
    depend on the variant: float32 scores only sort candidates into "certainly better", "certainly not"
-   and "undecided" (the bounds are proved in _bounds.py), and the undecided are settled by `exact_score`,
-   float64 arithmetic in one fixed order, the same as NumPy's in _numpy.py. Everything is compiled with
-   -ffp-contract=off, so that no product is fused into a sum there; the tiles ask for fusion by name. */
+   and "undecided" (the bounds are proved in bounds.py), and the undecided are settled by `exact_score`,
+   float64 arithmetic in one fixed order, the same as NumPy's in numpy_kernels.py. Everything is compiled
+   with -ffp-contract=off, so that no product is fused into a sum there; the tiles ask for fusion by
+   name. */
 
 #include <math.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@
 #define ROWS 6
 #endif
 #define WIDTH (2 * LANES)  /* candidates side by side in a panel */
-#define CHUNK 64           /* dimensions summed before the sum is set aside: CHUNK of _bounds.py */
+#define CHUNK 64           /* dimensions summed before the sum is set aside: CHUNK of bounds.py */
 #define CACHE (384 * 1024) /* bytes of packed candidates that stay in the second-level cache */
 
 typedef enum { DOT, L1, L2, MODULUS } Form;
@@ -96,7 +97,7 @@ INLINE lanes splat(float x) { return (lanes)_mm512_set1_ps(x); }
 INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 INLINE lanes absolute(lanes a) { return (lanes)_mm512_abs_ps((__m512)a); }
 INLINE lanes root(lanes a) { return (lanes)_mm512_sqrt_ps((__m512)a); }
-/* half the time of a root; off by less than 2^-14, which _bounds.py allows for; 0 stays 0 */
+/* half the time of a root; off by less than 2^-14, which bounds.py allows for; 0 stays 0 */
 INLINE lanes rough_root(lanes a) {
     return a * (lanes)_mm512_rsqrt14_ps(_mm512_max_ps((__m512)a, _mm512_set1_ps(0x1p-120f)));
 }

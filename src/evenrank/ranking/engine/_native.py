@@ -1,4 +1,4 @@
-"""The compiled kernels (`_kernels.c`), where the package was installed with a C compiler at hand."""
+"""The compiled kernels (`_kernels.c`), if the package was installed with a C compiler."""
 
 from __future__ import annotations
 
@@ -24,52 +24,51 @@ FUNCTIONS = (
 
 
 class Kernels(Protocol):
-    """What counting needs: the compiled kernels have it, and so has the module `_numpy`."""
+    """The functions that counting needs, of the compiled kernels or of the module `numpy_kernels`."""
 
     @property
     def name(self) -> str:
-        """Which ones these are."""
+        """Name of the kernels."""
         ...
 
     def pairs(self, form: Form, queries: Floats, table: NDArray[Any], query: Ints, row: Ints) -> Floats:
-        """Score single pairs, by definition."""
+        """Score single pairs by definition."""
         ...
 
     def counter(
         self, form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores: Floats
     ) -> Counter:
-        """Prepare to count queries against rows; targets of query i are `first[i]:first[i + 1]`."""
+        """Prepare to count queries against rows; the targets of query i are `first[i]:first[i + 1]`."""
         ...
 
     def dense(self, form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Score queries against rows in float32, as it comes."""
+        """Score queries against rows in plain float32."""
         ...
 
     def count_rows(
         self, scores: NDArray[Any], first: Ints, goal: NDArray[Any], better: Ints, equal: Ints
     ) -> None:
-        """Add, from a matrix of given scores, what is better than and equal to each target's."""
+        """Add the numbers of scores, a row per query, better than and equal to each target score."""
         ...
 
     def count_lists(
         self, scores: NDArray[Any], start: Ints, first: Ints, goal: NDArray[Any]
     ) -> tuple[Ints, Ints]:
-        """Count in lists of scores, one per query, what is better than and equal to each target's."""
+        """Count, in a list of scores per query, those better than and equal to each target score."""
         ...
 
 
 class Native:
-    """One variant of the kernels. Calls release the interpreter, so threads run side by side."""
+    """The kernels for one instruction set. Calls release the GIL, so threads run in parallel."""
 
     def __init__(self, library: ctypes.CDLL, variant: str) -> None:
-        """Bind the functions of one variant."""
         self.name = variant
         self._call = {name: getattr(library, f"{name}_{variant}") for name in FUNCTIONS}
         self._room = library[f"room_for_{variant}"]
         self._room.restype = ctypes.c_int64
 
     def pairs(self, form: Form, queries: Floats, table: NDArray[Any], query: Ints, row: Ints) -> Floats:
-        """Score single pairs, by definition."""
+        """Score single pairs by definition."""
         result = np.empty(len(query))
         code = self._call["pairs"](
             FORMS.index(form),
@@ -88,7 +87,7 @@ class Native:
     def counter(
         self, form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores: Floats
     ) -> Counter:
-        """Prepare to count queries against rows: pack both into panels, and bound the error."""
+        """Prepare to count queries against rows: pack both into panels, and bound the errors."""
         d = _dimension(form, rows)
         query_of = np.repeat(np.arange(len(vectors)), np.diff(first))
         limits = bounds(form, d, vectors, rows, query_of, scores)
@@ -125,7 +124,7 @@ class Native:
         return count
 
     def dense(self, form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Score queries against rows in float32, as it comes."""
+        """Score queries against rows in plain float32."""
         scores = np.empty((len(vectors), len(rows)), dtype=np.float32)
         self._call["dense"](
             FORMS.index(form),
@@ -155,7 +154,7 @@ class Native:
     def count_rows(
         self, scores: NDArray[Any], first: Ints, goal: NDArray[Any], better: Ints, equal: Ints
     ) -> None:
-        """Count in a matrix of given scores which are better than and equal to each target's."""
+        """Add the numbers of scores, a row per query, better than and equal to each target score."""
         names = {np.dtype(np.float32): "count_rows_narrow", np.dtype(np.float64): "count_rows_wide"}
         if scores.dtype != goal.dtype or scores.dtype not in names or not scores.flags.c_contiguous:
             numpy_kernels.count_rows(scores, first, goal, better, equal)
@@ -168,7 +167,7 @@ class Native:
     def count_lists(
         self, scores: NDArray[Any], start: Ints, first: Ints, goal: NDArray[Any]
     ) -> tuple[Ints, Ints]:
-        """Count in lists of scores, one per query, which are better than and equal to each target's."""
+        """Count, in a list of scores per query, those better than and equal to each target score."""
         if scores.dtype.kind != "f" or goal.dtype.kind != "f":
             return numpy_kernels.count_lists(scores, start, first, goal)
         scores, goal = (x.astype(np.float64, copy=False) for x in (scores, goal))
@@ -186,9 +185,9 @@ class Native:
 
 
 def kernels() -> Kernels:
-    """Give the best kernels this machine can run.
+    """Return the fastest kernels that this machine can run.
 
-    The environment variable EVENRANK_KERNELS asks for others: numpy, base, avx2 or avx512. They differ
+    The environment variable EVENRANK_KERNELS selects others: numpy, base, avx2 or avx512. They differ
     in speed only.
     """
     wanted = os.environ.get("EVENRANK_KERNELS", "")
@@ -197,7 +196,7 @@ def kernels() -> Kernels:
         return numpy_kernels
     if wanted and wanted not in able:
         raise InputError(
-            "EVENRANK_KERNELS asks for kernels that are not here",
+            "EVENRANK_KERNELS names kernels that are not available",
             got=wanted,
             allowed=", ".join(["numpy", *able]),
         )
@@ -206,7 +205,7 @@ def kernels() -> Kernels:
 
 @cache
 def available() -> tuple[str, ...]:
-    """Name the variants that were compiled and that this machine can run, the fastest last."""
+    """Return the variants that were compiled and that this machine can run, the fastest last."""
     library = _library()
     return VARIANTS[: library.kernel_level() + 1] if library is not None else ()
 
@@ -223,7 +222,7 @@ def _library() -> ctypes.CDLL | None:
     path = Path(__file__).with_name("_kernels.so")
     try:
         return ctypes.CDLL(str(path))
-    except OSError:  # not compiled, or for another machine: NumPy does the work
+    except OSError:  # not compiled, or for another machine: NumPy is used
         return None
 
 
@@ -236,10 +235,10 @@ def _long(value: int) -> ctypes.c_int64:
 
 
 def _at(array: NDArray[Any]) -> ctypes.c_void_p:
-    # the kernels trust the pointer; a wrong type here would be a wrong answer there
+    # the kernels trust the pointer; an array of another type would give a wrong result
     assert array.flags.c_contiguous
     assert array.dtype in (np.float32, np.float64, np.int64)
-    return array.ctypes.data_as(ctypes.c_void_p)  # which keeps the array alive
+    return array.ctypes.data_as(ctypes.c_void_p)  # this keeps the array alive
 
 
 def _check(code: int) -> None:

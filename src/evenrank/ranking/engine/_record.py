@@ -1,12 +1,12 @@
-"""Launches recorded once and played back: on graphs of usual size a GPU waits longer than it works.
+"""Record kernel launches once and replay them: on graphs of usual size launching takes most of the time.
 
-Counting FB15k-237 keeps an H200 busy for less time than Python takes to launch it. The first time that
-a model is ranked on a task, everything is launched as usual; the second time, what is launched is
-recorded (a CUDA graph); from then on it is played back, with whatever the parameters hold by then. The
-kernels, and so the bits, are the same.
+Counting FB15k-237 keeps an H200 busy for less time than Python takes to launch the kernels. The first
+time that a model is ranked on a task, everything is launched as usual; the second time, the launches
+are recorded (a CUDA graph); from then on they are replayed, with the current values of the parameters.
+The kernels, and so the bits, are the same.
 
-A recording belongs to its task, one at a time: another model, or another table of the same one, takes
-its place. It keeps the memory it works in, and the parameters; hence only small work is recorded.
+A task has at most one recording: another model, or another table of the same model, replaces it. It
+keeps its working memory and the parameters alive; hence only small work is recorded.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from evenrank.ranking.scorer import Factored
 from evenrank.ranks.task import Part
 
 Plan = list[tuple[Part, Factored]]
-SMALL = 1 << 31  # bytes that a recording may take
-SHARE = 16  # and the part of a device's memory
+SMALL = 1 << 31  # most bytes that a recording may take
+SHARE = 16  # and most of a device's memory: a 16th
 
 
 @dataclass
 class Recording:
-    """What was launched for a plan: known to have been, or recorded, one graph per part."""
+    """The launches for a plan: noted the first time, then recorded, one CUDA graph per part."""
 
     key: Any
     recordable: bool = True
@@ -44,28 +44,27 @@ _one_at_a_time = Lock()  # torch records on one stream for all threads
 
 
 class Recorder:
-    """Launches what a plan needs, or plays it back; nobody else has the recording meanwhile."""
+    """Launches the kernels for a plan, or replays a recording, which no other thread uses meanwhile."""
 
     def __init__(self, plan: Plan, device: Device, exact: bool) -> None:
-        """Take the recording of this very plan, if there is one."""
         self.plan, self.key = plan, _key(plan, device, exact)
         self.recording: Recording | None = None
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Take the recording of the task, if there is one."""
         if self.key is not None:
             self.recording = _recordings.pop(self.plan[0][0], None)
         return self
 
     def __exit__(self, kind: object, *why: object) -> None:
-        """Leave the recording for the next time, once everything has been read."""
+        """Keep the recording for the next call, once everything has been read."""
         if self.recording is not None and kind is None:
             for count in chain.from_iterable(self.recording.counts):
-                count.part = None  # which must be free to go when nobody else needs it
+                count.part = None  # a recording must not keep its task alive
             _recordings[self.plan[0][0]] = self.recording
 
     def launch(self, launched: Callable[[Part, Factored], list[Any]]) -> list[list[Any]]:
-        """Give the counts of each part, under way."""
+        """Launch or replay everything, and return the pending counts of each part."""
         if self.recording is None or self.recording.key != self.key:
             self.recording = None if self.key is None else Recording(self.key)
         elif self.recording.recordable and not self.recording.graphs:
@@ -82,7 +81,7 @@ class Recorder:
         return self.recording.counts
 
     def _recorded(self, launched: Callable[[Part, Factored], list[Any]]) -> Recording:
-        """Record what is launched; what cannot be recorded is launched every time."""
+        """Record the launches; if that is impossible, note it, so that they are launched every time."""
         made = Recording(self.key)
         try:
             for part, factored in self.plan:
@@ -98,13 +97,13 @@ class Recorder:
 
 
 def _key(plan: Plan, device: Device, exact: bool) -> Any:
-    """Say what a recording depends on; None: this is not to be recorded."""
+    """Return all that a recording depends on, or None if the plan is not to be recorded."""
     if device.device.type != "cuda" or device.kernels is None:
         return None
     queries = sum(len(part.queries) for part, _ in plan)
     table = plan[0][1].table
     most = min(SMALL, torch.cuda.get_device_properties(device.device).total_memory // SHARE)
-    # vectors of float64, the same split, and room to work them out
+    # vectors of float64, the same split, and working memory
     if (queries + len(table)) * table.shape[1] * 40 > most:
         return None
     if any(part.lists is not None or part.goal is not None or not f.reads for part, f in plan):

@@ -1,7 +1,7 @@
-"""Ranking with torch: with Triton's kernels on NVIDIA's devices, with torch alone on any other.
+"""Ranking with torch: with the Triton kernels on NVIDIA's devices, with plain torch on any other.
 
-Everything is launched before anything is read back, and read back at once. Launching is what takes
-time on small graphs (ten microseconds a kernel, for some that run for two), so there are few.
+Everything is launched before anything is read back, and read back at once. On small graphs launching
+takes most of the time (ten microseconds a kernel, some of which run for two), so there are few kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from evenrank._internal.arrays import Floats, Ints, memory
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranking.engine._count import refuse_nan
 from evenrank.ranking.engine._device import Device, Source, Tensor, indexed, vectors
 from evenrank.ranking.engine._record import Recorder
@@ -25,18 +25,18 @@ from evenrank.ranking.scorer import Factored
 from evenrank.ranks.task import Lists, Part
 
 LISTED = 1 << 25  # pairs of listed candidates scored at a time
-WIDEST = 4096  # dimensions a warp can fold; torch alone does more
-CELLS = 1 << 24  # numbers held at once by torch alone
-FEW_ROWS = 4096  # of a table: a block need not be smaller
+WIDEST = 4096  # dimensions that a warp can fold; plain torch has no limit
+CELLS = 1 << 24  # numbers that plain torch holds at once
+FEW_ROWS = 4096  # rows of a table: a block need not be smaller
 
 
 def limits(
     form: Form, queries: Tensor, rows: Tensor, query_of: Tensor, score: Tensor, d: int
 ) -> tuple[Tensor, Tensor]:
-    """Say between which scores a device cannot decide: as `_bounds.bounds`, in float32.
+    """Bound the undecided scores of distances on ordinary cores, as `bounds.bounds`, in float32.
 
-    For distances on ordinary cores, summed one dimension after the other: `a = d` additions. What
-    tensor cores lose is bounded beside their kernels.
+    Dimensions are summed one after the other: `a = d` additions. The errors of tensor cores are bounded
+    in `_triton.sharpness`.
     """
     unit = U / (1 - d * U) * SLACK
     off = U * _lengths(queries) + TINY * d
@@ -70,7 +70,7 @@ def _lengths(rows: Tensor) -> Tensor:
 
 
 class Count:
-    """The counts of some queries: launched at once, read once everything is launched."""
+    """The counts of some queries: launched by the constructor, read by `result`."""
 
     def __init__(
         self,
@@ -82,9 +82,8 @@ class Count:
         stop: int,
         exact: bool,
     ) -> None:
-        """Launch."""
         self.factored, self.source, self.device, self.part = factored, source, device, part
-        self.exact = exact or factored.form != "dot"  # distances are certified in no more time
+        self.exact = exact or factored.form != "dot"  # certifying distances takes no more time
         self.start, self.stop = start, stop
         self.kernels: Any = device.kernels if source.d <= WIDEST else None
         self.index = indexed(part, device.device, start, stop)
@@ -99,24 +98,24 @@ class Count:
             self._count_tiles()
         else:
             self._count_dense()
-        self.equal -= self.index.own  # a target is not its own rival
-        del self.vectors  # room for what is launched next
+        self.equal -= self.index.own  # a target does not compete with itself
+        del self.vectors  # frees memory for the next launches
         self._send()
 
     def _allocate(self, targets: int) -> None:
-        """Make everything that is counted one piece of memory, to be zeroed and read at once."""
+        """Allocate all counts as one piece of memory, to be zeroed and read at once."""
         shards = self.kernels.SHARDS if self.kernels is not None else 1
         lists = len(self.starts) * shards
         size = 2 * targets + 2 * (1 + lists)
         self.memory = torch.zeros(size, dtype=torch.int32, device=self.device.device)
         self.better, self.equal, wide = self.memory.split([targets, targets, 2 * (1 + lists)])
         self.counts = self.better, self.equal
-        # a pair whose score is not a number, and how full the lists of undecided pairs are
+        # a pair whose score is NaN, and the lengths of the lists of undecided pairs
         self.lost, full = wide.view(torch.int64).split([1, lists])
         self.full = full.view(-1, shards)
 
     def _pairs(self, query: Tensor, row: Tensor) -> Tensor:
-        """Score single pairs, by definition."""
+        """Score single pairs by definition."""
         score = self.kernels.pairs if self.kernels is not None else pairs
         step = max(1, len(row) if self.source.resident is not None else self.source.step // 3)
         scores = [torch.zeros(0, dtype=torch.float64, device=self.device.device)]
@@ -127,45 +126,47 @@ class Count:
         return scores[1] if len(scores) == 2 else torch.cat(scores)
 
     def _note_nan(self, scores: Tensor, query: Tensor, row: Tensor) -> None:
-        """Remember a pair whose score is not a number."""
+        """Record a pair whose score is NaN."""
         if not len(scores):
             return
         code = (query.long() << 32) + row.long() + 1
         found = torch.where(scores.isnan(), code, 0).amax(0, keepdim=True)
         torch.maximum(self.lost, found, out=self.lost)
 
-    def _told(self) -> Tensor | None:
-        """Give the targets' scores, if somebody has told them."""
+    def _given_goal(self) -> Tensor | None:
+        """Return the target scores, if the part has them."""
         goal = self.part.goal
         return None if goal is None else self.index.there(goal[self.index.where], torch.float64)
 
     def _goal(self) -> Tensor:
-        index, goal = self.index, self._told()
+        index, goal = self.index, self._given_goal()
         if goal is None:
             goal = self._pairs(index.query_of, index.targets)
             self._note_nan(goal, index.query_of, index.targets)
         return goal
 
     def _subtract(self, goal: Tensor, known: Tensor) -> None:
-        """Take off what known answers contributed."""
+        """Subtract what the known true answers contributed."""
         count = self.kernels.count_lists if self.kernels is not None else count_lists
         count(known, self.index.known.start, self.index.query_of, goal, self.counts, -1)
 
     def _count_tiles(self) -> None:
-        """Count in tiles by Triton's kernels."""
+        """Count in tiles by the Triton kernels."""
         source, index, kernels, form = self.source, self.index, self.kernels, self.source.form
         queries = kernels.Operand(form, self.vectors, self.exact, index.row_query, source.middle)
         if self.exact:
             square = queries.square if queries.kind == "split" else None
-            told = self._told()
-            rows, place = (None, None) if told is not None else source.rows(index.targets)
-            goal, bound = kernels.goals(form, self.vectors, rows, place, index, square, self.lost, told)
+            given = self._given_goal()
+            rows, place = (None, None) if given is not None else source.rows(index.targets)
+            goal, bound = kernels.goals(form, self.vectors, rows, place, index, square, self.lost, given)
             self._count_blocks(queries, goal, bound)
             known = self._pairs(index.known.owner, index.known.value)
         else:
             if source.resident is None:
                 raise InputError(
-                    "exact=False needs a table that fits the device", got=f"{source.size:,} rows"
+                    "uncertified scores need a table that fits the device",
+                    got=f"{source.size:,} rows",
+                    do=["certify the scores: ", Option("exact", True)],
                 )
             operand, rows = source.operand(kernels, source.resident, False), len(index.row_query)
             goal, known = (
@@ -180,7 +181,7 @@ class Count:
         self._subtract(goal, known)
 
     def _count_blocks(self, queries: Any, goal: Tensor, bound: tuple[Tensor, Tensor]) -> None:
-        """Count block by block, and settle what is undecided."""
+        """Count block by block, and settle the undecided pairs."""
         source, index, kernels, form = self.source, self.index, self.kernels, self.source.form
         listed = torch.empty(2 * source.room, dtype=torch.int32, device=self.device.device)
         for full, (start, rows) in zip(self.full, source.blocks(self.starts), strict=True):
@@ -206,7 +207,7 @@ class Count:
             )
 
     def _count_dense(self) -> None:
-        """Count by torch alone: float64 scores, and the definition where they are too close."""
+        """Count with plain torch: by float64 scores, and by definition where these are too close."""
         goal, index, form = self._goal(), self.index, self.source.form
         per_row = self.vectors.shape[1] if form == "modulus" else 1
         for start, rows in self.source.blocks(self.starts):
@@ -254,7 +255,7 @@ class Count:
             self.full[0] += len(target)
 
     def _count_lists(self, lists: Lists) -> None:
-        """Count against lists of candidates, gathered; every pair is scored by definition."""
+        """Count against lists of candidates; every pair is scored by definition."""
         self.goal = goal = self._goal()
         index = self.index
         count = self.kernels.count_lists if self.kernels is not None else count_lists
@@ -274,7 +275,7 @@ class Count:
         self._subtract(goal, self._pairs(index.known.owner, index.known.value))
 
     def _send(self) -> None:
-        """Start to copy what was counted to the host."""
+        """Start to copy the counts to the host."""
         self.arrived: Any = None
         if self.device.device.type != "cuda":
             self.there = self.memory.cpu()
@@ -284,15 +285,15 @@ class Count:
         self.sent()
 
     def sent(self) -> None:
-        """Note when the copy will have arrived."""
+        """Record the event of the finished copy."""
         self.arrived = torch.cuda.current_stream(self.device.device).record_event()
 
     def again(self, part: Part, start: int, stop: int) -> Count:
-        """Count some queries again, certified."""
+        """Count some queries again, with certified comparisons."""
         return Count(self.factored, self.source, self.device, part, start, stop, True)
 
     def result(self) -> tuple[Ints, Ints, int] | None:
-        """Read the counts; None if there was no room for all that was undecided."""
+        """Return the counts, or None if the list had no room for all undecided pairs."""
         if self.arrived is not None:
             self.arrived.synchronize()
         memory, n = self.there.numpy(), len(self.better)
@@ -303,14 +304,14 @@ class Count:
         if self.kernels is not None and max(full) > (
             self.source.room // self.kernels.SHARDS if self.exact else 0
         ):
-            return None  # or, where scores are compared as they come, there was a NaN
+            return None  # or, for plain scores, there was a NaN
         return memory[:n].astype(np.int64), memory[n : 2 * n].astype(np.int64), sum(full)
 
 
 def count_on_device(
     plan: list[tuple[Part, Factored]], device: Device, runner: Runner, exact: bool
 ) -> Iterator[tuple[Ints, Ints, int]]:
-    """Count all parts: first everything is launched, then everything is read, part by part."""
+    """Launch the counting of all parts, then read the counts, part by part."""
     sources: dict[Any, Source] = {}
     with device, Recorder(plan, device, exact) as recorder:
         launched = recorder.launch(lambda part, f: list(_launched(part, f, sources, device, exact)))
@@ -322,7 +323,7 @@ def count_on_device(
 
 
 def goals_on_device(factored: Factored, part: Part, device: Device) -> Floats:
-    """Score the targets of a part, by definition: count them among no candidates."""
+    """Compute the target scores of a part by definition: count among no candidates."""
     queries, nothing = len(part.queries), np.zeros(0, np.int64)
     alone = replace(
         part,
@@ -340,12 +341,12 @@ def _launched(
     part: Part, factored: Factored, sources: dict[Any, Source], device: Device, exact: bool
 ) -> Iterator[Count]:
     """Count a part, as many queries at a time as fit."""
-    same = memory(factored.table)  # both sides mostly have the same table
+    same = memory(factored.table)  # both sides have the same table in most models
     if same not in sources:
         sources[same] = Source(factored.form, factored.table, device)
     source, length = sources[same], len(part.queries)
-    # float64 vectors, the same split or turned, and room to work them out; and no more tiles than
-    # can be numbered
+    # float64 vectors, the same split or transposed, and working memory; and no more tiles than can be
+    # numbered
     step = device.free() // 8 // (40 * factored.table.shape[1])
     step = max(1, min(step, (1 << 40) // max(1, source.step), length))
     at = 0
@@ -363,12 +364,12 @@ def _launched(
 
 
 def _smaller(step: int, source: Source, error: Exception) -> int:
-    """Go on with half the queries and half the rows at a time; give up where that is next to none."""
+    """Continue with half the queries and half the rows; raise an error if that would be too few."""
     if step == 1 and source.step <= FEW_ROWS:
         raise InputError(
             "out of memory on the device, even in small pieces",
             got=(str(error).splitlines() or [type(error).__name__])[0],
-            do="free some of it, or rank on the CPU: device='cpu'",
+            do=["free some of it, or rank on the CPU: ", Option("device", "cpu")],
         ) from error
     source.step = max(min(FEW_ROWS, source.step), source.step // 2)
     source.forget()
@@ -376,13 +377,13 @@ def _smaller(step: int, source: Source, error: Exception) -> int:
 
 
 def _settled(count: Count) -> Iterator[tuple[Ints, Ints, int]]:
-    """Read a count; where the undecided did not fit the list, count half the queries at a time."""
+    """Read counts; if the list had no room for all undecided pairs, count half the queries at a time."""
     result = count.result()
     if result is not None:
         yield result
     elif not count.exact:  # there was a NaN
         yield from _settled(count.again(count.part, count.start, count.stop))
-    elif count.stop - count.start == 1:  # almost everything ties: score it all by definition
+    elif count.stop - count.start == 1:  # almost all scores tie: score all candidates by definition
         everything = Lists(np.array([0, count.source.size]), np.arange(count.source.size))
         part = replace(count.part, lists=everything, group=np.zeros(len(count.part.queries), np.int64))
         yield from _settled(count.again(part, count.start, count.stop))
@@ -392,11 +393,11 @@ def _settled(count: Count) -> Iterator[tuple[Ints, Ints, int]]:
         yield from _settled(count.again(count.part, half, count.stop))
 
 
-# The same with torch alone ------------------------------------------------------------------------
+# Plain torch --------------------------------------------------------------------------------------
 
 
 def fold(terms: Tensor) -> Tensor:
-    """Add up the last axis by halves, as `_numpy.fold` does."""
+    """Sum the last axis by halves, as `numpy_kernels.fold` does."""
     width = 1 << (terms.shape[-1] - 1).bit_length()
     while width > 1:
         width //= 2
@@ -406,7 +407,7 @@ def fold(terms: Tensor) -> Tensor:
 
 
 def score(form: Form, queries: Tensor, rows: Tensor) -> Tensor:
-    """Score query vectors against rows (shapes broadcast), by definition."""
+    """Score query vectors against rows (shapes broadcast) by definition."""
     if form == "dot":
         return fold(queries * rows)
     apart = queries - rows
@@ -421,11 +422,12 @@ def score(form: Form, queries: Tensor, rows: Tensor) -> Tensor:
 def _about(
     form: Form, queries: Tensor, rows: Tensor, lengths: Tensor, sizes: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Score queries against rows in any order of operations, and give the size of what was added up.
+    """Score queries against rows in any order of operations; also return the size of the summed terms.
 
-    By that, and the number of operations, the error is bounded. `lengths` and `sizes` are norms of both.
+    This size and the number of operations bound the error. `lengths` and `sizes` are the norms of the
+    queries and of the rows.
     """
-    if form == "modulus":  # for want of an operation that does not lay out every dimension
+    if form == "modulus":  # torch has no operation for it that does not store every dimension
         return score(form, queries[:, None], rows), torch.zeros_like(lengths)
     if form == "l1":
         apart = torch.cdist(queries, rows, p=1.0)
@@ -438,14 +440,14 @@ def _about(
 
 
 def _root(squares: Tensor) -> Tensor:
-    """Take roots, rounded as they should be: torch's own on CPUs are off by a bit, one in sixty."""
+    """Compute correctly rounded roots: on CPUs, one in sixty of torch's own is off by a bit."""
     if squares.device.type != "cpu":
         return squares.sqrt()
     return torch.from_numpy(np.sqrt(squares.numpy()))
 
 
 def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor) -> Tensor:
-    """Score single pairs, by definition."""
+    """Score single pairs by definition."""
     step = max(1, CELLS // vectors.shape[1])
     parts = [
         score(form, vectors[query[at : at + step].long()], table[row[at : at + step].long()].double())
@@ -462,7 +464,7 @@ def count_lists(
     counts: tuple[Tensor, Tensor],
     sign: int,
 ) -> None:
-    """Count in lists of scores, one per query, what is better than and equal to each target's."""
+    """Count in lists of scores, one per query, which are better than and equal to each target score."""
     begin = start[query_of.long()].long()
     lengths = start[query_of.long() + 1].long() - begin
     ends = lengths.cumsum(0).cpu().numpy()

@@ -1,15 +1,16 @@
-"""Kernels for NVIDIA's GPUs: score a tile and count it in registers; settle what is left in float64.
+"""Kernels for NVIDIA's GPUs: score a tile and count it in registers; settle the undecided in float64.
 
-The plan of `_kernels.c`. Inner products run on tensor cores: each number as two of bfloat16,
-`x = h + l`, of which three products are added up, `h h + h l + l h`. So do Euclidean distances, as
-`q e - |e|^2 / 2`, both vectors taken from the middle of the table. Other distances run on the ordinary
-cores, one dimension at a time. A candidate further from the target's score than the bound (`sharpness`,
-`_torch.limits`) is counted; the others go to a list, and the next kernel scores them by definition:
-float64, folded by halves, no product fused into a sum, the bits of the CPU.
+The plan is that of `_kernels.c`. Inner products run on tensor cores: each number is the sum of two of
+bfloat16, `x = h + l`, and three of their products are added, `h h + h l + l h`. Euclidean distances run
+there too, as `q e - |e|^2 / 2`, with both vectors relative to the middle of the table. Other distances
+run on the ordinary cores, one dimension at a time. A candidate whose score differs from the target score
+by more than the bound (`sharpness`, `_torch.limits`) is counted; the others are written to a list, and
+the next kernel scores them by definition: float64, summed by halves, no product fused into a sum, the
+bits of the CPU.
 
-Queries come sorted by how many targets they have, so that the rows of a tile need about as many
+Queries are sorted by their number of targets, so that the rows of a tile need about the same number of
 comparisons. Each distinct query is scored once. Loops whose length is known only on the device are
-`while` loops, which Triton's interpreter (TRITON_INTERPRET=1, how this is tested without a GPU) can run.
+`while` loops, which Triton's interpreter (TRITON_INTERPRET=1, which tests use without a GPU) can run.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from evenrank.ranking.engine.bounds import FORMS, HUGE, SLACK, TINY, Form, U
 from evenrank.ranking.engine.vectors import RULES, Rule
 
-Tensor: TypeAlias = Any  # torch's; it is not there where types are checked
+Tensor: TypeAlias = Any  # of torch, which is not installed where types are checked
 
-# rows and columns of a tile, dimensions at a time, and how it is scheduled: measured on an H200
+# rows and columns of a tile, dimensions at a time, and its schedule: measured on an H200
 TILES: dict[str, dict[str, int]] = {
     "split": {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 3},
     "plain": {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3},
@@ -35,8 +36,8 @@ TILES: dict[str, dict[str, int]] = {
     "modulus": {"ROWS": 32, "COLUMNS": 32, "DEPTH": 4, "num_warps": 1, "num_stages": 1, "maxnreg": 96},
 }
 SHARDS = 128  # parts of the list of undecided pairs
-PAIRS = 512  # numbers a warp folds at a time
-GROUP = 8  # tiles above each other that are worked on at the same time, and share columns
+PAIRS = 512  # numbers that a warp folds at a time
+GROUP = 8  # tiles with the same columns that run at the same time
 
 
 # fmt: off
@@ -50,7 +51,7 @@ def _bfloat16(x):
 @triton.jit
 def _combine(left, i, right, j, out, wide_left, wide_i, wide_right, wide_j, RULE: tl.constexpr,
              D: tl.constexpr, BLOCK: tl.constexpr):
-    # `_vectors.combined`, row by row; to be compiled without fusing
+    # `vectors.combined`, row by row; to be compiled without fusing
     row = tl.program_id(0).to(tl.int64)
     left += tl.load(i + row * wide_i).to(tl.int64) * wide_left
     right += tl.load(j + row * wide_j).to(tl.int64) * wide_right
@@ -88,7 +89,7 @@ def _split(rows, pick, middle, high, low, size, square, first, second, least, mo
     steps: tl.constexpr = (D + DEPTH - 1) // DEPTH
     whole = tl.sum(x * x, axis=0)
     weighed = tl.sum(x * x * (first + second * (steps - k // DEPTH).to(tl.float64) / steps), axis=0)
-    # where squares have vanished, the largest entry will do
+    # if the squares underflow, the largest entry bounds the length
     largest = tl.max(tl.abs(x), axis=0)
     length = tl.where(whole > 1e-280, tl.sqrt(weighed), largest * tl.sqrt((first + second) * D))
     fine = tl.where(whole > 1e-280, tl.sqrt(whole), largest) < most
@@ -99,8 +100,8 @@ def _split(rows, pick, middle, high, low, size, square, first, second, least, mo
 @triton.jit
 def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
           COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
-    # scores of rows of a against rows of b; for distances these are turned, a row per dimension, and
-    # have a second part, imaginary
+    # scores of rows of a against rows of b; for distances these are transposed, a row per dimension, and
+    # for moduli there is a second part, imaginary
     acc = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     if FORM == 0:
         k = tl.arange(0, DEPTH)
@@ -135,7 +136,7 @@ def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, 
                     else:
                         v = tl.load(ra, mask=start + j < D, other=0.0)
                         v -= tl.load(rb, mask=start + j < D, other=0.0)
-                    s = u * u + (v * v + 1e-36)  # not 0, and next to nothing
+                    s = u * u + (v * v + 1e-36)  # never 0
                     acc -= s * tl.rsqrt(s)  # cheaper than a root
                     ra += n
                     rb += m
@@ -147,7 +148,7 @@ def _tile(a, b, al, bl, row, column, n, m, FORM: tl.constexpr, D: tl.constexpr, 
 @triton.jit
 def _split_tile(a, b, al, bl, row, column, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
                 DEPTH: tl.constexpr):
-    # the same for numbers split in two; the copy engine fetches tiles, and zeros beyond the edges
+    # the same for numbers split in two; the copy engine loads tiles, with zeros beyond the edges
     acc = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, D, DEPTH):
         x = a.load([row, start])
@@ -178,7 +179,7 @@ def _count(a, b, al, bl, row_first, row_end, goal, low, high, length, weight, sq
     elif FORM == 0:
         acc = _tile(a, b, al, bl, tl.where(rows, place, 0), tl.where(columns, column, 0), wide_n, wide_m,
                     FORM, D, ROWS, COLUMNS, DEPTH)
-    else:  # turned, and filled up with zeros to whole tiles
+    else:  # transposed, and padded with zeros to whole tiles
         acc = _tile(a, b, al, bl, place, column, wide_n, wide_m, FORM, D, ROWS, COLUMNS, DEPTH)
     acc = tl.where(columns[None, :], acc, -float("inf"))
     target = tl.load(row_first + place, mask=rows, other=0)
@@ -193,7 +194,7 @@ def _count(a, b, al, bl, row_first, row_end, goal, low, high, length, weight, sq
                 half = (tl.load(square + column, mask=columns, other=0.0) * 0.5).to(tl.float32)
                 acc -= half[None, :]
                 more += tl.max(half, axis=0) * 1.4e-7  # 2.3 units, for half and for taking it off
-        shard = program % SHARDS  # the list is in parts, so that not everybody waits for one counter
+        shard = program % SHARDS  # the list has parts, so that not all programs wait for one counter
     while most > 0:
         real = target < end
         if EXACT:
@@ -242,7 +243,7 @@ def _count(a, b, al, bl, row_first, row_end, goal, low, high, length, weight, sq
 @triton.jit
 def _listed(a, b, al, bl, block, starts, owner, value, out, n, wide_n, wide_m,
             D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
-    # inner products of listed pairs, with the very bits that the tiles of `_count` have
+    # inner products of listed pairs, with the same bits as in the tiles of `_count`
     place = tl.load(block + tl.program_id(0)) * ROWS + tl.arange(0, ROWS)
     entry = tl.load(starts + tl.program_id(0)) + tl.arange(0, COLUMNS)
     columns = entry < tl.load(starts + tl.program_id(0) + 1)
@@ -303,15 +304,15 @@ def _pairs(q, e, query, row, out, count, FORM: tl.constexpr, D: tl.constexpr, BA
 
 @triton.jit
 def _goals(q, e, query_of, place, target, row_of, square, goal, low, high, lost, count, least, root,
-           FORM: tl.constexpr, TOLD: tl.constexpr, SPLIT: tl.constexpr, D: tl.constexpr,
+           FORM: tl.constexpr, GIVEN: tl.constexpr, SPLIT: tl.constexpr, D: tl.constexpr,
            BATCH: tl.constexpr, LOG: tl.constexpr):
-    # the targets' own scores and, for tensor cores, between which scores nothing is decided
+    # the target scores and, for tensor cores, the bounds between which nothing is decided
     at = tl.program_id(0).to(tl.int64) * BATCH
     while at < count:
         i = at + tl.arange(0, BATCH)
         real = i < count
         query = tl.load(query_of + i, mask=real, other=0)
-        if TOLD:
+        if GIVEN:
             x = tl.load(goal + i, mask=real, other=0.0)
         else:
             x = _exact(q, e, query, tl.load(place + i, mask=real, other=0), real, FORM, D, BATCH, LOG)
@@ -319,11 +320,11 @@ def _goals(q, e, query_of, place, target, row_of, square, goal, low, high, lost,
             _note_nan(lost, x, query, tl.load(target + i, mask=real, other=0), real, BATCH)
         if SPLIT:
             whole = tl.load(square + tl.load(row_of + query, mask=real, other=0), mask=real, other=0.0)
-            beside = least * (root * tl.sqrt(whole) + 2 * D)  # what underflows
+            beside = least * (root * tl.sqrt(whole) + 2 * D)  # underflow
             if FORM == 2:
-                beside += (whole + tl.abs(x)) * 1e-12  # and what is rounded in the next line
+                beside += (whole + tl.abs(x)) * 1e-12  # rounding in the next line
                 x = (x + whole) * 0.5
-            beside += tl.abs(x) * 9.5e-7 + 1e-36  # and as it becomes float32
+            beside += tl.abs(x) * 9.5e-7 + 1e-36  # rounding to float32
             tl.store(low + i, (x - beside).to(tl.float32), mask=real)
             tl.store(high + i, (x + beside).to(tl.float32), mask=real)
         at += tl.num_programs(0) * BATCH
@@ -383,19 +384,19 @@ def _lists(scores, start, query_of, goal, better, equal, SIGN: tl.constexpr, BLO
 
 @cache
 def sharpness(form: Form, d: int, device: torch.device) -> tuple[float, float]:
-    """Bound the error of split inner products, relative to `|q| |e|`: what is constant, what adds up.
+    """Bound the error of split inner products relative to `|q| |e|`: the constant and the growing part.
 
-    Numbers are split in two, `x = h + l + r` with `|r| <= 2^-18 |x|`, and `l l` is left out: `3 2^-18`.
-    Taking `|e|^2 / 2` off for Euclidean distances rounds once more. Then, tensor cores multiply exactly,
-    align some products and the sum so far to the largest of them, and cut off what lies some bits below
-    its last place (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). From Hopper on, 16
-    products and two bits: `17 2^-25`, and `2^-23` for the result. Before it, twice 8 products and one
-    bit: `2 (9 2^-24 + 2^-23)`. All of that relative to the absolute sum so far.
+    Numbers are split in two, `x = h + l + r` with `|r| <= 2^-18 |x|`, and `l l` is omitted: `3 2^-18`.
+    Subtracting `|e|^2 / 2` for Euclidean distances rounds once more. Tensor cores multiply exactly,
+    align some products and the partial sum to the largest of them, and truncate what lies some bits
+    below its last place (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). From Hopper
+    on, these are 16 products and two bits: `17 2^-25`, and `2^-23` for the result. Before Hopper, twice
+    8 products and one bit: `2 (9 2^-24 + 2^-23)`. All of that is relative to the absolute partial sum.
 
-    That sum is at most `|q_1..j| |e_1..j|` after j dimensions. So the loss of all steps together is, by
-    Cauchy and Schwarz, at most a product of two lengths, in which a dimension weighs as many steps as it
-    takes part in; and with the constant part, of two lengths in which it weighs both. `_split` works
-    these lengths out.
+    That sum is at most `|q_1..j| |e_1..j|` after j dimensions. By Cauchy and Schwarz, the error of all
+    steps together is at most a product of two lengths, in which a dimension is weighted by the number of
+    steps that it takes part in; with the constant part, by the sum of both. `_split` computes these
+    lengths.
     """
     hopper = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
     cut = 2.0**-20.3 if hopper else 2.0**-19.5
@@ -404,7 +405,10 @@ def sharpness(form: Form, d: int, device: torch.device) -> tuple[float, float]:
 
 
 class Operand:
-    """Rows as tiles read them: split in two for tensor cores, or turned for distances."""
+    """Rows of float32 or float64, converted for the tiles: split for tensor cores, or transposed.
+
+    All rows, or those that are picked; split ones are taken relative to the middle of the table.
+    """
 
     def __init__(
         self,
@@ -414,7 +418,6 @@ class Operand:
         pick: Tensor | None = None,
         middle: Tensor | None = None,
     ) -> None:
-        """Convert rows of float32 or float64: all, or those that are picked; split, from the middle."""
         if exact and form in ("dot", "l2"):
             self.kind = "split"
             self._split(form, rows, pick, middle)
@@ -429,18 +432,18 @@ class Operand:
             )
             rows = whole.T.contiguous()
         self.high, self.low = rows.chunk(2) if form == "modulus" else (rows, rows)
-        self.size = self.square = rows  # not read
+        self.size = self.square = rows  # placeholders
         self.stride = rows.shape[1]
 
     def _split(self, form: Form, rows: Tensor, pick: Tensor | None, middle: Tensor | None) -> None:
         n, d = len(rows) if pick is None else len(pick), rows.shape[1]
-        self.stride = d + -d % 8  # the copy engine wants whole units of 16 bytes
-        # the interpreter multiplies no bfloat16; the values are the same
+        self.stride = d + -d % 8  # the copy engine needs whole units of 16 bytes
+        # the interpreter cannot multiply bfloat16; the values are the same
         kind = torch.bfloat16 if rows.is_cuda else torch.float32
         self.high, self.low = (rows.new_empty((n, self.stride), dtype=kind) for _ in "hl")
         self.size, self.square = (rows.new_empty(n, dtype=t) for t in (torch.float32, torch.float64))
         first, second = sharpness(form, d, rows.device)
-        least = 2.1 * TINY * (d / first) ** 0.5  # so that what underflows is bounded too
+        least = 2.1 * TINY * (d / first) ** 0.5  # so that underflow is bounded too
         most = HUGE if form == "dot" else 2.0**60  # its square must not overflow either
         block = triton.next_power_of_2(self.stride)
         _split[(n,)](
@@ -451,7 +454,7 @@ class Operand:
         )  # fmt: skip
 
     def parts(self, rows: int) -> tuple[Any, Any]:
-        """Give both parts as the kernels take them, in tiles of some rows."""
+        """Return both parts for the kernels, in tiles of some rows."""
         if self.kind != "split":
             return self.high, self.low
         block = [rows, TILES["split"]["DEPTH"]]
@@ -461,7 +464,7 @@ class Operand:
 
 
 def combined(rule: Rule, left: Tensor, i: Tensor, right: Tensor, j: Tensor) -> Tensor:
-    """Put rows of two tables together, as `_vectors.combined` says."""
+    """Combine rows of two tables, as `vectors.combined`."""
     left, right = (table if table.stride(1) == 1 else table.contiguous() for table in (left, right))
     out = torch.empty((len(i), left.shape[1]), dtype=torch.float64, device=left.device)
     d = left.shape[1] // (2 if rule in ("turn", "turn back") else 1)
@@ -487,9 +490,9 @@ def count(
     size: int,
     d: int,
 ) -> None:
-    """Count `size` rows for all targets; the undecided go to the list, as far as there is room.
+    """Count `size` rows for all targets, and list the undecided pairs, as far as there is room.
 
-    Without limits, plain scores are compared with the plain scores of the targets.
+    Without limits, plain scores are compared with plain target scores.
     """
     n, tile = len(index.row_query), TILES[queries.kind]
     programs = triton.cdiv(n, tile["ROWS"]) * triton.cdiv(size, tile["COLUMNS"])
@@ -511,19 +514,19 @@ def goals(
     index: Any,
     square: Tensor | None,
     lost: Tensor,
-    told: Tensor | None = None,
+    given: Tensor | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Score the targets by definition; with the queries' squared lengths, also bound what decides.
+    """Compute the target scores by definition, unless they are given, and the bounds of the undecided.
 
-    Scores that were told need no rows.
+    The bounds need the squared lengths of the queries.
     """
     n, d = len(index.targets), _dimensions(form, vectors)
-    goal = torch.empty(n, dtype=torch.float64, device=vectors.device) if told is None else told
+    goal = torch.empty(n, dtype=torch.float64, device=vectors.device) if given is None else given
     low, high = torch.empty((2, n), dtype=torch.float32, device=vectors.device)
     _goals[(_programs(vectors.device),)](
         vectors, rows, index.query_of, place, index.targets, index.row_of,
         goal if square is None else square, goal, low, high, lost, n, 2 * TINY, d**0.5,
-        TOLD=told is not None, SPLIT=square is not None, **_exactly(form, d),
+        GIVEN=given is not None, SPLIT=square is not None, **_exactly(form, d),
     )  # fmt: skip
     return goal, (low, high)
 
@@ -549,7 +552,7 @@ def settle(
 
 
 def pairs(form: Form, vectors: Tensor, table: Tensor, query: Tensor, row: Tensor) -> Tensor:
-    """Score single pairs, by definition."""
+    """Score single pairs by definition."""
     d = _dimensions(form, vectors)
     out = torch.empty(len(query), dtype=torch.float64, device=vectors.device)
     _pairs[(_programs(vectors.device),)](
@@ -564,13 +567,13 @@ def _dimensions(form: Form, vectors: Tensor) -> int:
 
 def _exactly(form: Form, d: int) -> dict[str, Any]:
     log = (d - 1).bit_length()
-    # a warp folds in its own registers; several would have to talk
+    # a warp folds in its own registers; several would have to communicate
     shape = {"FORM": FORMS.index(form), "D": d, "BATCH": max(1, PAIRS >> log), "LOG": log}
     return {**shape, "num_warps": 1, "enable_fp_fusion": False}
 
 
 def plain(queries: Operand, rows: Operand, lists: Any, n: int, d: int) -> Tensor:
-    """Multiply listed pairs with the bits of the tiles."""
+    """Score listed pairs with the same bits as in the tiles."""
     tile = TILES[queries.kind]
     block, starts, owner, value, entry = lists.in_blocks(tile["ROWS"], tile["COLUMNS"])
     out = torch.empty(len(value), dtype=torch.float32, device=value.device)
@@ -592,13 +595,13 @@ def count_lists(
     counts: tuple[Tensor, Tensor],
     sign: int,
 ) -> None:
-    """Count in lists of scores, one per query, what is better than and equal to each target's."""
+    """Count in lists of scores, one per query, which are better than and equal to each target score."""
     _lists[(len(goal),)](scores, start, query_of, goal, *counts, SIGN=sign, BLOCK=128, num_warps=1)
 
 
 @cache
 def _programs(device: torch.device) -> int:
-    """Programs that fill the device several times over, each taking many pairs."""
+    """Return a number of programs that fills the device several times, each taking many pairs."""
     if device.type != "cuda":
         return SHARDS
     return SHARDS * int(torch.cuda.get_device_properties(device).multi_processor_count)

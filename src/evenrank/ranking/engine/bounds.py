@@ -1,4 +1,4 @@
-"""How far a float32 score can be from the float64 one: the proof that fast counting is exact counting.
+"""Bounds on the error of float32 scores: the proof that fast counting gives the exact counts.
 
 Write `u = 2^-24` for the unit roundoff of float32 and `tiny = 2^-126` for its smallest normal number:
 an operation on float32 errs by at most `u` relatively, or `tiny` absolutely where the result is so
@@ -26,7 +26,7 @@ for the root: `|sqrt(D'') - sqrt(D)| <= |q - q'| + |e - e'|`.
 
 Everything here is computed in float64 and widened by `SLACK`, which is more than its own rounding. The
 float64 score errs too, by about `2^-50` of the same norms: `SLACK` covers that as well. Where float32
-could overflow, bounds are infinite: everything is then undecided, and settled in float64.
+could overflow, bounds are infinite: every pair is then undecided and settled in float64.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ CHUNK = 64  # as in _kernels.c
 U = 2.0**-24
 TINY = 2.0**-126
 SLACK = 1 + 2.0**-10
-HUGE = 2.0**100  # far from overflow, whatever is done with it once
+HUGE = 2.0**100  # far from overflow, whatever a single operation does with it
 
 
-# queries from a to b, counts to add to -> number of undecided pairs, the first pair that scores NaN
+# (begin and end of the queries, counts to add to) -> number of undecided pairs, first pair that is NaN
 Found = tuple[int, tuple[int, int] | None]
 Counter = Callable[[int, int, Ints, Ints], Found]
 
 
 class Bounds(NamedTuple):
-    """Between `low - slope * weight` and `high + slope * weight`, float32 cannot decide.
+    """Scores between `low - slope * weight` and `high + slope * weight` are undecided in float32.
 
     `low` and `high` are per target, `slope` per query, `weight` per candidate.
     """
@@ -66,7 +66,7 @@ class Bounds(NamedTuple):
 
 
 def norms(rows: NDArray[Any]) -> Floats:
-    """Give Euclidean norms, also of rows whose squares overflow or underflow."""
+    """Compute Euclidean norms, also of rows whose squares overflow or underflow."""
     squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     result = np.sqrt(squares)
     rough = ~((squares > 1e-280) & (squares < 1e280))
@@ -81,21 +81,21 @@ def norms(rows: NDArray[Any]) -> Floats:
 def bounds(
     form: Form, d: int, queries: Floats, rows: NDArray[Any], query_of: Ints, score: Floats
 ) -> Bounds:
-    """Bound the float32 scores of some candidates' rows, compared with the scores of targets."""
+    """Bound the errors of the float32 scores of candidates' rows, relative to the target scores."""
     additions = min(d, CHUNK) + -(-d // CHUNK)
     unit = U / (1 - additions * U) * SLACK
     root_d = np.sqrt(d)
     flat = np.zeros(len(queries))
     with np.errstate(over="ignore", invalid="ignore"):
         if form == "dot":
-            # beyond HUGE a vector could overflow as it is rounded
+            # beyond HUGE a vector could overflow when rounded to float32
             size, weight = (
                 np.where(size < HUGE, size, np.inf) for size in (norms(queries), norms(rows))
             )
             slope = (additions + 3) * unit * size + TINY * root_d
             beside = (TINY * (root_d * size + 2 * d))[query_of] * SLACK
             return Bounds(score - beside, score + beside, slope, weight)
-        # distances: the score is minus the distance, so that low and high change places
+        # the score is minus the distance, so low and high change places
         length = norms if form == "l2" else _lengths
         off = U * length(queries) + TINY * d
         if rows.dtype != np.float32:
@@ -112,7 +112,7 @@ def bounds(
             near, far = distance - off, distance + off
         low = -(far / (1 - relative) * SLACK_UP + lost)
         high = -(near * (1 - relative) / SLACK_UP - lost)
-    # entries so large that they, or squares under a root, could overflow decide nothing
+    # where entries, or squares under a root, could overflow, nothing is decided
     most = HUGE if form != "modulus" else 2.0**60
     large = np.abs(queries).max(axis=1, initial=0)[query_of]
     beyond = ~((large < most) & (distance < HUGE) & (np.abs(rows).max(initial=0) < most))

@@ -9,25 +9,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.arrays import Floats, Ints, is_tensor
 
-Array: TypeAlias = Any  # NumPy's, or torch's on a device
+Array: TypeAlias = Any  # of NumPy, or of torch on a device
 
 CELLS = 1 << 21  # numbers of matrices held at once
-CELLS_THERE = 1 << 22  # the same on a device, where steps should be few
-BLOCK = 64  # rows there that share one copy of a matrix
+CELLS_THERE = 1 << 22  # the same on a device, where few large steps are faster
+BLOCK = 64  # rows on a device that share one copy of a matrix
 EXPONENT = 0x7FF << 52  # the bits of a float64 that hold its exponent
 
 
 def by_group(rows: Array, r: Array, matrices: Callable[[Any], Array], relations: int) -> Array:
-    """Multiply each row with the matrix of its relation, one of `relations`."""
-    if hasattr(rows, "detach"):
+    """Multiply each row by the matrix of its relation, one of `relations`."""
+    if is_tensor(rows):
         return _by_block(rows, r, matrices, relations)
     return _by_relation(rows, r, matrices)
 
 
 def _by_relation(rows: Floats, r: Ints, matrices: Callable[[Ints], Floats]) -> Floats:
-    """Multiply all rows of a relation at once: the least work."""
+    """Multiply all rows of a relation at once, which is the least work."""
     result = np.empty_like(rows)
     order = np.argsort(r, kind="stable")
     used, begin = np.unique(r[order], return_index=True)
@@ -41,12 +41,12 @@ def _by_relation(rows: Floats, r: Ints, matrices: Callable[[Ints], Floats]) -> F
 
 
 def _by_block(rows: Array, r: Array, matrices: Callable[[Array], Array], relations: int) -> Array:
-    """Multiply blocks of rows that share a relation, many at once: the fewest launches.
+    """Multiply blocks of rows that share a relation, many at once, which takes the fewest launches.
 
-    A relation's last block is filled up with its last row, again and again, and blocks to spare with
-    the last row of all: the same result is then written several times. How many blocks there are at
-    most is known here; how many there are would have to be read back, and everything launched before
-    would have to finish first.
+    The last block of a relation is padded by repeating its last row, and spare blocks by repeating the
+    last row of all: the same result is then written several times. The largest possible number of
+    blocks is known on the host; the actual number would have to be read back from the device, which
+    would wait for everything launched before.
     """
     import torch
 
@@ -56,14 +56,14 @@ def _by_block(rows: Array, r: Array, matrices: Callable[[Array], Array], relatio
     order = torch.argsort(r)
     ordered = r[order]
     within = numbers[:n] - torch.searchsorted(ordered, ordered)
-    block = (within % BLOCK == 0).cumsum(0)  # of each row, in that order; from 1
+    block = (within % BLOCK == 0).cumsum(0)  # of each row, in that order, numbered from 1
     begin = torch.searchsorted(block, numbers[1 : blocks + 2])[:, None]
     mine = order[torch.minimum(begin[:-1] + numbers[:BLOCK], begin[1:] - 1)]
     result = torch.empty_like(rows)
     step = max(1, CELLS_THERE // (d * max(d, BLOCK)))
     for at in range(0, blocks, step):
         some = mine[at : at + step]
-        # rows above the columns they are multiplied with: both are cut at once
+        # rows above the columns they are multiplied by, so that both are sliced at once
         both = torch.cat([rows[some], matrices(r[some[:, 0]]).mT], dim=1)
         cut = Slices.of(both, axis=2)
         result[some] = cut[:, :BLOCK] @ cut[:, BLOCK:].T
@@ -72,15 +72,16 @@ def _by_block(rows: Array, r: Array, matrices: Callable[[Array], Array], relatio
 
 @dataclass(frozen=True)
 class Slices:
-    """A matrix cut into three of few bits, so that its products do not round.
+    """A matrix as the sum of three matrices of few bits each, whose products need no rounding.
 
-    Libraries may add in any order, so their results depend on threads, batches, machines and devices;
-    but not where no addition rounds. Rows (or columns) are divided by a power of two, so that the
-    largest entry is between 1 and 2, and entries are cut into slices of b bits with
-    `2 b + log2(length) <= 53`: products of slices are sums of integers below 2^53, times a power of two
-    far from overflow and underflow. Any float64 arithmetic gives these, that of tensor cores too. The
-    six largest products add up, in one order, to the true product within about 2^-66 of those largest
-    entries (Ozaki et al. 2012). What is not finite makes its whole row (or column) of the product NaN.
+    Libraries may add in any order, so the results of their matrix products depend on threads, batches,
+    machines and devices, unless no addition rounds. Rows (or columns) are divided by a power of two, so
+    that the largest entry is between 1 and 2, and entries are cut into slices of b bits with
+    `2 b + log2(length) <= 53`. Products of slices are then sums of integers below 2^53, times a power
+    of two far from overflow and underflow, which any float64 arithmetic computes exactly, tensor cores
+    included. The six largest products, added in a fixed order, give the true product within about 2^-66
+    of those largest entries (Ozaki et al. 2012). A value that is not finite makes its whole row (or
+    column) of the product NaN.
 
     >>> a = np.array([[0.1, 0.2, 0.7]])
     >>> float((Slices.of(a, axis=1) @ Slices.of(a.T, axis=0))[0, 0])
@@ -92,7 +93,7 @@ class Slices:
 
     @classmethod
     def of(cls, matrix: Array, axis: int) -> Slices:
-        """Cut a matrix, or several, of float64; `axis` is the one that the product sums over."""
+        """Slice a float64 matrix, or several; `axis` is the one that the product sums over."""
         bits = (53 - frexp(matrix.shape[axis])[1]) // 2
         scale = _scale(matrix, axis)
         rest = matrix / scale
@@ -102,38 +103,38 @@ class Slices:
         return cls((first, second, _rounded(rest - second, 1 - 3 * bits)), scale)
 
     def __getitem__(self, which: Any) -> Slices:
-        """Give some of the rows, of a matrix cut by rows."""
+        """Select rows of a matrix that was sliced by rows."""
         first, second, third = (part[which] for part in self.parts)
         return Slices((first, second, third), self.scale[which])
 
     @property
     def T(self) -> Slices:  # noqa: N802  # as NumPy and torch call it
-        """Give the transpose, or those of several matrices."""
+        """The transpose, or the transposes of several matrices."""
         first, second, third = (part.swapaxes(-1, -2) for part in self.parts)
         return Slices((first, second, third), self.scale.swapaxes(-1, -2))
 
     def __matmul__(self, other: Slices) -> Array:
-        """Multiply, the smallest products first."""
+        """Multiply, adding the smallest products first."""
         (a, b, c), (x, y, z) = self.parts, other.parts
         return (((c @ x + a @ z) + b @ y) + (b @ x + a @ y) + a @ x) * self.scale * other.scale
 
 
 def _rounded(numbers: Array, exponent: int) -> Array:
-    """Round to multiples of 2^exponent, ties to even; there are fewer than 2^51 of them.
+    """Round to multiples of 2^exponent, ties to even; the multiples must be below 2^51.
 
-    Beside a number between 2^52 and 2^53 times as large, no smaller digits fit.
+    Adding a number between 2^52 and 2^53 times as large drops all smaller digits.
     """
     large = 1.5 * 2.0 ** (52 + exponent)
     return (numbers + large) - large
 
 
 def _scale(matrix: Array, axis: int) -> Array:
-    """Give the power of two that the largest entry of each row (or column) starts with.
+    """Return the largest power of two in the largest entry of each row (or column).
 
-    It is the largest entry without the bits of its fraction, kept where neither it nor what is divided
+    It is the largest entry without the bits of its fraction, clipped so that neither it nor a division
     by it can overflow.
     """
-    if hasattr(matrix, "detach"):
+    if is_tensor(matrix):
         import torch
 
         largest = torch.linalg.vector_norm(matrix, torch.inf, axis, keepdim=True)

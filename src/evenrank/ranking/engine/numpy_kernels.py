@@ -1,4 +1,4 @@
-"""The definition of a score, and counting with NumPy alone: slower than the kernels, the same counts."""
+"""The definition of a score, and counting with NumPy: slower than the compiled kernels, same counts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ CELLS = 1 << 20
 
 
 def fold(terms: NDArray[Any]) -> NDArray[Any]:
-    """Add up the last axis by halves: the second half onto the first, until one number is left.
+    """Sum the last axis by halves: add the second half to the first, until one number is left.
 
-    This is the order in which scores are summed, by definition: of a power of two of terms, zeros
-    included. Each step is one addition of arrays, so every machine, library, batch size and device
-    gives the same bits.
+    By definition, scores are summed in this order, padded with zeros to a power of two of terms. Each
+    step is one addition of arrays, so every machine, library, batch size and device gives the same bits.
 
     >>> float(fold(np.array([1.0, 2.0, 3.0, 4.0, 5.0])))  # (((1 + 5) + 3) + (2 + 4))
     15.0
@@ -47,7 +46,7 @@ def score(form: Form, queries: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]
 
 
 def pairs(form: Form, queries: Floats, table: NDArray[Any], query: Ints, row: Ints) -> Floats:
-    """Score single pairs, by definition."""
+    """Score single pairs by definition."""
     result = np.empty(len(query))
     step = max(1, CELLS // queries.shape[1])
     with np.errstate(all="ignore"):
@@ -59,17 +58,17 @@ def pairs(form: Form, queries: Floats, table: NDArray[Any], query: Ints, row: In
 
 
 def counter(form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores: Floats) -> Counter:
-    """Prepare to count queries against rows; targets of query i are `first[i]:first[i + 1]`."""
+    """Prepare to count queries against rows; the targets of query i are `first[i]:first[i + 1]`."""
     wide = rows.astype(np.float64, copy=False)
     several = max(1, CELLS // len(rows))
     with np.errstate(all="ignore"):
         sizes = norms(wide)
 
     def dense(block: Floats) -> tuple[Floats, Floats]:
-        """Score a few queries against all rows, give or take."""
+        """Score a few queries against all rows, with bounds on the error."""
         if form != "dot":
             return score(form, block[:, None], wide), np.zeros((len(block), 1))
-        # float64 from BLAS, in whatever order it likes, errs by at most d 2^-53 |q| |e|
+        # float64 from BLAS, in any order of additions, errs by at most d 2^-53 |q| |e|
         # (twice that, as norms of denormal numbers are rough; and what underflows)
         slack = norms(block)[:, None] * sizes * ((rows.shape[1] + 8) * 2.0**-52) + 1e-290
         return block @ wide.T, slack
@@ -108,7 +107,7 @@ def counter(form: Form, vectors: Floats, rows: NDArray[Any], first: Ints, scores
 
 
 def dense(form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32]:
-    """Score queries against rows in float32, as it comes."""
+    """Score queries against rows in plain float32."""
     narrow, table = vectors.astype(np.float32), rows.astype(np.float32, copy=False)
     with np.errstate(all="ignore"):
         if form == "dot":
@@ -117,7 +116,7 @@ def dense(form: Form, vectors: Floats, rows: NDArray[Any]) -> NDArray[np.float32
 
 
 def count_rows(scores: NDArray[Any], first: Ints, goal: NDArray[Any], better: Ints, equal: Ints) -> None:
-    """Count in a matrix of given scores, a row per query, what beats and what equals each target's."""
+    """Count the scores, a row per query, that are better than and equal to each target score."""
     query_of = np.repeat(np.arange(len(scores)), np.diff(first))
     step = max(1, CELLS // scores.shape[1])
     for at in range(0, len(goal), step):
@@ -128,7 +127,7 @@ def count_rows(scores: NDArray[Any], first: Ints, goal: NDArray[Any], better: In
 
 
 def count_lists(scores: NDArray[Any], start: Ints, first: Ints, goal: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Count in lists of scores, one per query, which are better than and equal to each target's."""
+    """Count in lists of scores, one per query, which are better than and equal to each target score."""
     better, equal = np.zeros(len(goal), np.int64), np.zeros(len(goal), np.int64)
     for query in np.flatnonzero((np.diff(start) > 0) & (np.diff(first) > 0)):
         ordered = np.sort(scores[start[query] : start[query + 1]])

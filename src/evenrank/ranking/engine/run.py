@@ -1,4 +1,4 @@
-"""Running: how much memory, how many threads, how far along; stopping and running out of memory."""
+"""The resources of a call of `rank`: memory, threads, progress; interruption and lack of memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 MOST = 512 * 2**20
 LEAST = 2**20
-BATCH = 1024  # queries a scorer is asked at a time, at most
-# what torchrun tells a process: its number, how many there are, where to meet; how many on this machine
+BATCH = 1024  # most queries that a scorer gets at a time
+# the environment variables of torchrun: rank, number of processes, address; number on this machine
 LAUNCHED, NEIGHBOURS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"), "LOCAL_WORLD_SIZE"
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 class Runner:
-    """Working space, threads and progress of one call of `rank`."""
+    """Working memory, threads and progress of one call of `rank`."""
 
     def __init__(
         self,
@@ -40,7 +40,6 @@ class Runner:
         show: bool,
         on_device: bool = False,
     ) -> None:
-        """Set up; threads start when they are needed."""
         self.memory, self.threads, self.kernels = memory, threads, kernels
         self.batch = BATCH
         self._pool = ThreadPoolExecutor(threads) if threads > 1 and not on_device else None
@@ -49,13 +48,13 @@ class Runner:
     def __enter__(self) -> Self:
         """Start."""
         if self._pool:
-            # our threads share the cores out; BLAS's own, on top, would get in each other's way
+            # these threads use all cores; threads of BLAS on top of them would slow each other down
             _blas.hold()
         self._bar.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, whatever happened: wait for what is running, drop what is not."""
+        """Wait for the running threads and drop the waiting work."""
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             _blas.release()
@@ -64,7 +63,7 @@ class Runner:
     def run(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Apply a function to items in threads and collect the results, in any order.
 
-        The first error, or Ctrl-C, drops what has not begun.
+        After the first error, or Ctrl-C, no further items are started.
         """
         if self._pool is None:
             return [function(item) for item in items]
@@ -72,7 +71,7 @@ class Runner:
         results: list[R] = []
         try:
             while waiting:
-                # in short waits, so that Ctrl-C is heard
+                # in short waits, so that Ctrl-C is noticed
                 done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                 results += [future.result() for future in done]
         finally:
@@ -82,25 +81,25 @@ class Runner:
         return results
 
     def advance(self, scores: int) -> None:
-        """Report scores as done."""
+        """Report a number of scores as done."""
         self._bar.advance(scores)
 
     def halve(self, error: Exception) -> None:
-        """Go on with half the working space; give up where that is next to nothing."""
+        """Continue with half the working memory; raise an error if that would be too little."""
         if self.memory == LEAST and self.batch == 1:
             raise InputError(
                 "out of memory, even in small pieces", got=str(error) or type(error).__name__
             ) from error
         self.memory, self.batch = max(LEAST, self.memory // 2), max(1, self.batch // 2)
         warnings.warn(
-            f"out of memory; going on with half the working space, {self.memory / 2**20:,.0f} MiB",
+            f"out of memory; continuing with half the working memory, {self.memory / 2**20:,.0f} MiB",
             RuntimeWarning,
             stacklevel=4,
         )
 
 
 class _Blas:
-    """BLAS held to one thread while anybody ranks; the first one holds it, the last one lets go."""
+    """Limits BLAS to one thread while any call of `rank` is running."""
 
     def __init__(self) -> None:
         self._lock, self._holders = Lock(), 0
@@ -131,15 +130,32 @@ _blas = _Blas()
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Say whether an error means that memory ran out: NumPy's, or torch's by its name."""
+    """Tell whether an error means that memory ran out: NumPy's, or torch's by its name."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def memory_limit(memory: int | str | None) -> int:
-    """Give the working space in bytes.
+    """Return the working memory in bytes: by default a quarter of the free memory, at most 512 MiB.
 
+    Parameters
+    ----------
+    memory : int or str, optional
+        A number of bytes, or a text such as "500MB" or "2GiB".
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    InputError
+        If the size is not understood or below 1 MiB.
+
+    Examples
+    --------
     >>> memory_limit("1.5 MB"), memory_limit("64MiB"), memory_limit(10**9)
     (1500000, 67108864, 1000000000)
     """
@@ -156,29 +172,45 @@ def memory_limit(memory: int | str | None) -> int:
         raise InputError(
             "memory must be a size of at least 1 MiB",
             got=repr(memory),
-            allowed="a number of bytes, '500MB', '2GiB'",
+            allowed="a number of bytes, or a text such as '500MB' or '2GiB'",
         )
     return int(size)
 
 
 def thread_count(threads: int | None) -> int:
-    """Give the number of threads: the cores this process may use, unless told."""
+    """Return the number of threads: by default the cores that this process may use.
+
+    Parameters
+    ----------
+    threads : int, optional
+        The number asked for.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    InputError
+        If `threads` is not a positive integer.
+    """
     if threads is None:
         able = hasattr(os, "sched_getaffinity")
         cores = len(os.sched_getaffinity(0)) if able else os.cpu_count() or 1
         return max(1, cores // int(os.environ.get(NEIGHBOURS, 1)))
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise InputError("threads must be a whole number from 1", got=repr(threads))
+        raise InputError("threads must be a positive integer", got=repr(threads))
     return int(threads)
 
 
 def launched() -> int | None:
-    """Give the number of a process that torchrun, or what does the same, has started beside others."""
+    """Return the rank of this process among those that torchrun started, or None if it did not."""
     return int(os.environ[LAUNCHED[0]]) if all(name in os.environ for name in LAUNCHED) else None
 
 
 def _free() -> int:
-    """Bytes of memory that can be had without swapping; where the system does not say, 2 GB."""
+    """Return the bytes that are free without swapping, or 2 GB if the system does not tell."""
     system = Path("/proc/meminfo")
     lines = system.read_text(encoding="ascii").splitlines() if system.exists() else []
     free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]

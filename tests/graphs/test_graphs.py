@@ -691,20 +691,16 @@ def test_shared_counts(name, entities, relations, counts):
 
 
 def test_shared_notes():
+    name, every, asked, unseen = "fb15k237", 14_541, 20_466, (28, 29, 0)
     if not shared.PRESENT:
-        graph, about = load(shared.path("datasets/made")), substitute.facts("made")
-        assert len(graph.entities) == len(about.entities)
-        triples, entities, relations = about.unseen["test"]
-        assert graph.notes[-1] == (
-            f"test: {triples} of {about.counts['test']} triples have an entity or relation that train "
-            f"never shows ({entities} entities, {relations} relations); unseen='drop' leaves them out"
-        )
-        return
-    graph = load(shared.path("datasets/fb15k237"))
-    assert len(graph.entities) == 14_541
+        name, about = "made", substitute.facts("made")
+        every, asked, unseen = len(about.entities), about.counts["test"], about.unseen["test"]
+    graph = load(shared.path(f"datasets/{name}"))
+    assert len(graph.entities) == every
+    triples, entities, relations = unseen
     assert graph.notes[-1] == (
-        "test: 28 of 20,466 triples have an entity or relation that train never shows "
-        "(29 entities, 0 relations); unseen='drop' leaves them out"
+        f"test: {triples} of {asked:,} triples have an entity or relation not seen in training "
+        f"({entities} entities, {relations} relations); unseen='drop' leaves them out"
     )
 
 

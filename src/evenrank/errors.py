@@ -1,4 +1,4 @@
-"""The exceptions that evenrank raises. All are `EvenrankError`, which is a `ValueError`."""
+"""Exceptions that evenrank raises; all derive from `EvenrankError`, a `ValueError`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Option:
-    """A parameter that an error names: written as a keyword in Python, as an option in the shell.
+    """A parameter named in an error message: a keyword in Python, an option in the shell.
 
+    Parameters
+    ----------
+    name : str
+        Name of the parameter in Python.
+    value : object, optional
+        The value to pass.
+
+    Examples
+    --------
     >>> option = Option("unseen", "drop")
     >>> str(option), option.in_shell()
     ("unseen='drop'", '--unseen drop')
@@ -30,28 +39,36 @@ class Option:
     value: Any = None
 
     def __str__(self) -> str:
-        """Write it as Python does."""
+        """Format as a keyword argument."""
         return f"{self.name}={'' if self.value is None else repr(self.value)}"
 
     def in_shell(self) -> str:
-        """Write it as the shell does."""
+        """Format as a shell option.
+
+        Returns
+        -------
+        str
+            The option, with its value if there is one.
+        """
         value = "" if self.value is None or self.value is True else f" {self.value}"
         return f"--{self.name.replace('_', '-')}{value}"
 
 
 class EvenrankError(ValueError):
-    """Base class of all errors: one line that says what is wrong, what was given, and what to do.
+    """Base class of all errors.
+
+    The message is one line: the problem, the value, the values allowed, and what to do.
 
     Parameters
     ----------
     what : str
-        What is wrong.
+        The problem.
     got : object, optional
-        The value that was given.
+        The offending value.
     allowed : str, optional
-        What would have been right.
+        Which values are allowed.
     do : str or sequence of str and Option, optional
-        What to do; options are written for Python or for the shell.
+        How to solve the problem; options are formatted for Python or for the shell.
 
     Examples
     --------
@@ -76,29 +93,55 @@ class EvenrankError(ValueError):
             parts.append(f"got {got}")
         if allowed is not None:
             parts.append(f"allowed: {allowed}")
-        self._said = "; ".join(parts)
+        self._problem = "; ".join(parts)
         self._do: Sequence[str | Option] = [do] if isinstance(do, str) else do or ()
         super().__init__(self._line([str(part) for part in self._do]))
 
     def in_shell(self) -> str:
-        """Write the error with options as the shell has them."""
+        """Format the message with shell options.
+
+        Returns
+        -------
+        str
+            The message.
+        """
         return self._line([p if isinstance(p, str) else p.in_shell() for p in self._do])
 
+    def at(self, where: str) -> EvenrankError:
+        """Prefix the message with the place it is about, such as a file and a line.
+
+        Parameters
+        ----------
+        where : str
+            The place.
+
+        Returns
+        -------
+        EvenrankError
+            An error of the same type.
+
+        Examples
+        --------
+        >>> print(InputError("not a number", got="x").at("results.csv:3"))
+        results.csv:3: not a number; got x
+        """
+        return type(self)(f"{where}: {self._problem}", do=self._do)
+
     def _line(self, do: list[str]) -> str:
-        return "; ".join([self._said, "".join(do)] if do else [self._said])
+        return "; ".join([self._problem, "".join(do)] if do else [self._problem])
 
 
 class InputError(EvenrankError):
-    """Ranks, sizes, weights, options or files that cannot be right."""
+    """An argument or a file is invalid."""
 
 
 class UnknownMetricError(EvenrankError):
-    """A metric expression that names nothing evenrank knows."""
+    """A metric expression cannot be parsed."""
 
 
 class NullDistributionError(EvenrankError):
-    """A moment that does not exist under chance, such as an infinite mean, or is not known exactly."""
+    """A null distribution, or a moment of it, does not exist or is not known exactly."""
 
 
 class DegenerateError(EvenrankError):
-    """An adjustment that is undefined because every ranking gets the same value."""
+    """A chance-adjusted metric is undefined because every ranking has the same value."""

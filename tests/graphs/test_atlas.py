@@ -264,7 +264,7 @@ BAD = [
         dict(data=TOY, split="valid"),
         "toy has no triples in such a split; got 'valid'; allowed: train, t",
     ),
-    (dict(data="nations", side="left"), "unknown side; got 'left'; allowed: head, tail, both"),
+    (dict(data="nations", sides="left"), "unknown sides; got 'left'; allowed: head, tail, both"),
     (dict(data="nations", filter="none"), "unknown filter; got 'none'; allowed: 'all', or None for raw"),
     (dict(data="nations", unseen="no"), "unknown rule for the unseen; got 'no'; allowed: keep, drop"),
 ]

@@ -125,7 +125,7 @@ def adjust_command(
             values[0],
             *(metric or ()),
             split=split,
-            side=sides,
+            sides=sides,
             filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
@@ -140,7 +140,7 @@ def adjust_command(
             None if sizes is None else _read_sizes(sizes),
             data=data,
             split=split,
-            side=sides,
+            sides=sides,
             filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
@@ -179,7 +179,7 @@ def baseline_command(
 ) -> None:
     """Show the results of random ranking and of a constant scorer."""
     result = baseline(
-        data, *(metric or ()), split=split, side=sides, filter=KNOWN[filter_], unseen=unseen
+        data, *(metric or ()), split=split, sides=sides, filter=KNOWN[filter_], unseen=unseen
     )
     show(result, form)
 

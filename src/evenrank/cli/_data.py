@@ -180,7 +180,7 @@ def atlas_show(
         {"split": split, "side": side}
         | _of_sizes(atlas.atlas(data, split, side, filter=KNOWN[filter_], unseen=unseen))
         for split in facts.triples
-        for side in get_args(atlas.Side)
+        for side in get_args(atlas.Sides)
     ]
     if form == "json":
         echo_json(facts._asdict() | protocol | {"rows": rows})

@@ -77,7 +77,7 @@ SplitsOption = Annotated[
     ),
 ]
 SplitOption = Annotated[str, typer.Option(help="The split that was ranked.")]
-SidesOption = Annotated[atlas.Side, typer.Option("--sides", help="The sides that were predicted.")]
+SidesOption = Annotated[atlas.Sides, typer.Option("--sides", help="The sides that were predicted.")]
 FilterOption = Annotated[
     Literal["all", "none"],
     typer.Option("--filter", help="Filtered by the known true answers of all splits, or raw (none)."),

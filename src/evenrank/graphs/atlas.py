@@ -41,7 +41,7 @@ from evenrank.metrics.tally import Histogram
 if TYPE_CHECKING:
     import polars as pl
 
-Side = Literal["head", "tail", "both"]
+Sides = Literal["head", "tail", "both"]
 Filter: TypeAlias = Literal["all"] | None
 ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, the one asked for
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
@@ -72,7 +72,7 @@ class Facts(NamedTuple):
 def atlas(
     data: str | Graph,
     split: str = "test",
-    side: Side = "both",
+    sides: Sides = "both",
     *,
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
@@ -85,8 +85,8 @@ def atlas(
         The name of a data set of the atlas (`evenrank atlas list`), or a graph, which is counted now.
     split : str, default "test"
         The split whose triples are ranked.
-    side : {"head", "tail", "both"}, default "both"
-        What the queries ask for.
+    sides : {"head", "tail", "both"}, default "both"
+        The sides that are predicted.
     filter : {"all", None}, default "all"
         "all" filters out the known true answers of all splits; None ranks raw.
     unseen : {"keep", "drop"}, default "keep"
@@ -112,13 +112,13 @@ def atlas(
     """
     import polars as pl
 
-    if not isinstance(side, str) or side not in get_args(Side):
-        raise InputError("unknown side", got=repr(side), allowed=", ".join(get_args(Side)))
+    if not isinstance(sides, str) or sides not in get_args(Sides):
+        raise InputError("unknown sides", got=repr(sides), allowed=", ".join(get_args(Sides)))
     if filter is not None and not (isinstance(filter, str) and filter == "all"):
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
     rows = _rows(data, unseen)
-    sides = list(ENDS) if side == "both" else [side]
-    asked = rows.filter(pl.col("split") == str(split), pl.col("side").is_in(sides))
+    wanted = list(ENDS) if sides == "both" else [sides]
+    asked = rows.filter(pl.col("split") == str(split), pl.col("side").is_in(wanted))
     if not len(asked):
         raise InputError(
             f"{data.name if isinstance(data, Graph) else data} has no triples in this split",

@@ -1,12 +1,12 @@
-"""What published numbers mean: against chance, and beside the numbers of other data sets.
+"""Adjust published values for chance, and compare them with those on other data sets.
 
-A published value has lost its ranks, but not its candidates: data set, split, side and filter tell how
-many there were, and with them the exact law of the metric under chance.
+A published value comes without its ranks, but the data set, split, sides and filter determine the
+numbers of candidates, and these determine the exact null distribution of the metric.
 
-- `_value`    values as they were published, percent or not
-- `_footing`  the candidates behind them, and the chance law of each metric
+- `_value`    published values and their units
+- `_setting`  evaluation settings: the candidates, and the null distribution of each metric
 - `_read`     tables of results in files
-- `_results`  results side by side, within and across data sets
+- `_results`  results within and across data sets
 """
 
 from __future__ import annotations
@@ -20,21 +20,32 @@ from numpy.typing import ArrayLike
 
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Graph, Unseen
-from evenrank.graphs.atlas import Filter, Side
+from evenrank.graphs.atlas import Filter, Sides
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.chance import NullDistribution, SizesLike, read_sizes
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
-from evenrank.published._footing import Board, Footing
 from evenrank.published._read import lines as read_lines
-from evenrank.published._results import Published
-from evenrank.published._value import Given, adjustable, decide_percent
+from evenrank.published._results import MeanIndex, Published, Result
+from evenrank.published._setting import Candidates, Setting
+from evenrank.published._value import PublishedValue, adjustable, decide_percent
 from evenrank.ranks.evaluation import Evaluation, bare, default_expressions
 from evenrank.ranks.protocol import Protocol
 
-__all__ = ["Board", "Footing", "Given", "Published", "adjust", "adjustable", "baseline", "published"]
+__all__ = [
+    "Candidates",
+    "MeanIndex",
+    "Published",
+    "PublishedValue",
+    "Result",
+    "Setting",
+    "adjust",
+    "adjustable",
+    "baseline",
+    "published",
+]
 
 
 def adjust(
@@ -43,77 +54,137 @@ def adjust(
     *,
     data: str | Graph | None = None,
     split: str = "test",
-    side: Side = "both",
+    sides: Sides = "both",
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
     counts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     percent: bool | None = None,
 ) -> Evaluation[Any]:
-    """Say what published numbers mean against chance, given the data set or the candidate counts.
+    """Adjust published values for chance, given the data set or the numbers of candidates.
 
-    `data` is a name the atlas knows, or a graph; `sizes` are candidate counts as `evenrank.null` takes
-    them. Adjusted values are taken back to the raw ones first. A metric that ends at 1 may be given in
-    percent: a value above 1 tells, or "57.1 %", or `percent=True`.
+    Parameters
+    ----------
+    values : mapping of str to float or str
+        The published values by metric, such as ``{"mrr": 0.476, "hits@10": "57.1 %"}``. Adjusted values
+        are converted back to raw ones first.
+    sizes : SizesLike, optional
+        The numbers of candidates, as `evenrank.chance` takes them.
+    data : str or Graph, optional
+        The data set: the name of one in the atlas, or a graph.
+    split : str, default "test"
+        The split that was ranked.
+    sides : {"both", "tail", "head"}, default "both"
+        The sides that were predicted.
+    filter : {"all", None}, default "all"
+        Filtered by the known true answers of all splits, or raw.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether entities not seen in training were kept.
+    counts, weights : array_like, optional
+        How often each number in `sizes` occurs, and the weights of the targets.
+    percent : bool, optional
+        Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
+        decides.
 
+    Returns
+    -------
+    Evaluation
+        The metrics with chance level, ratio, index, z and phi.
+
+    Raises
+    ------
+    InputError
+        If a value is impossible among these candidates, or its unit is ambiguous.
+    NullDistributionError
+        If a metric cannot be adjusted.
+
+    Examples
+    --------
     >>> print(adjust({"mrr": 0.476, "hits@10": 57.1}, data="wn18rr"))
     metric      value    chance  ratio   index       z    phi
     ---------  ------  --------  -----  ------  ------  -----
     mrr ↑      0.4760  2.74e-04  1,740  0.4759  +5,947  1.000
     hits@10 ↑  0.5710  2.44e-04  2,337  0.5709  +2,891  1.000
     hits@10=57.1 is read as 57.1 %
-    data: wn18rr; split: test; sides: tail, head; filter: train, valid, test; unseen: keep; tasks: 6,268;
-    sizes: 40,434 to 40,943 [...]
+    data: wn18rr; tasks: 6,268; sizes: 40,434 to 40,943 [...]
     >>> adjust({"z(mr)": 56.1}, sizes={14_541: 40_932})["mr"]
     6107.04...
     """
     if not values or not isinstance(values, Mapping):
         got = type(values).__name__ if values else None
-        raise InputError("nothing to adjust", got=got, do='give values such as {"mrr": 0.35}')
+        raise InputError("nothing to adjust", got=got, do='pass values such as {"mrr": 0.35}')
     if sizes is not None and data is None:
-        footing = Footing(read_sizes(sizes, counts, weights), Protocol())
+        candidates = Candidates(read_sizes(sizes, counts, weights), Protocol())
     elif data is not None and sizes is counts is weights is None:
-        footing = Board.of(data, split, side, filter, unseen).footing()
+        candidates = Setting.of(data, split, sides, filter, unseen).candidates()
     else:
         options = {"data": data, "sizes": sizes, "counts": counts, "weights": weights}
         raise InputError(
-            "published numbers need the candidates they were made with",
+            "published values need the data set or the numbers of candidates",
             got=" and ".join(name for name, given in options.items() if given is not None) or "neither",
             allowed="data, or sizes (with counts and weights)",
         )
-    given = [Given.of(name, value) for name, value in values.items()]
+    given = [PublishedValue.of(name, value) for name, value in values.items()]
     given = decide_percent(given, list(map(str, given)), percent)
-    before: dict[Metric | Statistic, Given] = {}
+    before: dict[Metric | Statistic, PublishedValue] = {}
     expressions: list[Expression] = []
     row: list[float] = []
     for one in given:
         if one.metric in before:
             raise InputError("the same metric twice", got=f"{before[one.metric]} and {one}")
         before[one.metric] = one
-        raw = footing.raw(one)
-        worth = footing.worth(one.metric, raw)
-        expressions += [one.metric, *worth]
-        row += [raw, *worth.values()]
+        raw = candidates.raw(one)
+        adjusted = candidates.adjusted(one.metric, raw)
+        expressions += [one.metric, *adjusted]
+        row += [raw, *adjusted.values()]
     notes = tuple(f"{one} is read as {one.value:g} %" for one in given if one.percent)
-    return Evaluation(tuple(expressions), np.array([row]), protocol=footing.protocol, notes=notes)
+    return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 
 def published(
     source: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
-    *metrics: str | Expression,
+    *metrics: Metrics,
     split: str = "test",
-    side: Side = "both",
+    sides: Sides = "both",
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
     percent: bool | None = None,
 ) -> Published:
-    """Say what a table of published results means: against chance, within and across data sets.
+    """Adjust a table of published results for chance, and rank models within and across data sets.
 
-    `source` is a CSV file (also with semicolons or tabs), rows as mappings, or the name of a table that
-    comes with evenrank (hoyt2022). Columns: model, data, metric, value; or model, data and a column per
-    metric, with an empty cell where there is no result; also source, and split, side, filter, unseen
-    instead of the arguments. `metrics` picks some. A metric is in percent throughout, or not at all.
+    Parameters
+    ----------
+    source : path-like, or iterable of mappings
+        A CSV file (also with semicolons or tabs), rows in memory, or "hoyt2022", the results of the case
+        study of Hoyt et al. (2022). The columns are model, data, metric, value; or model, data and one
+        per metric, with empty cells for missing results. Optional columns are source, and split, sides,
+        filter, unseen, which override the arguments.
+    *metrics : str, Metric or list of these
+        Select these metrics; by default all.
+    split : str, default "test"
+        The split that was ranked.
+    sides : {"both", "tail", "head"}, default "both"
+        The sides that were predicted.
+    filter : {"all", None}, default "all"
+        Filtered by the known true answers of all splits, or raw.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether entities not seen in training were kept.
+    percent : bool, optional
+        Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
+        decides, for all values of a metric together.
 
+    Returns
+    -------
+    Published
+        The adjusted values, and the ranks of models.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read, or its value is impossible; the message names the line.
+
+    Examples
+    --------
     >>> rows = [
     ...     {"model": "A", "data": "wn18rr", "mrr": 0.476, "hits@10": 57.1},
     ...     {"model": "B", "data": "wn18rr", "mrr": 0.452, "hits@10": 53.0},
@@ -131,14 +202,14 @@ def published(
     across           metric  model  mean index    rank
     ---------------  ------  -----  ----------  ------
     wn18rr, nations  mrr ↑   B          0.2808  1 of 1
-    mean index: over exactly the data sets named; ranked is every model that has them all
+    mean index: over exactly these data sets; ranks are among the models with results on all
     """
-    lines = list(read_lines(source, Board("", split, side, filter, unseen)))
+    lines = list(read_lines(source, Setting("", split, sides, filter, unseen)))
     read = decide_percent(
         [line.given for line in lines], [f"{line.given} ({line.where})" for line in lines], percent
     )
     lines = [line._replace(given=given) for line, given in zip(lines, read, strict=True)]
-    wanted = {bare(parse(name)) for name in metrics}
+    wanted = {bare(parse(name)) for name in listed(metrics)}
     there = dict.fromkeys(line.given.metric for line in lines)
     if not wanted <= there.keys():
         absent = next(m for m in wanted if m not in there)
@@ -149,18 +220,47 @@ def published(
 
 def baseline(
     data: str | Graph,
-    *metrics: str | Expression,
+    *metrics: Metrics,
     split: str = "test",
-    side: Side = "both",
+    sides: Sides = "both",
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
 ) -> Evaluation[Any]:
-    """Give what needs no model: what chance gets, and a scorer that scores everything alike.
+    """Compute baselines that need no model: random ranking, and a constant scorer.
 
-    A row for the expectation under chance, one for its standard deviation, and one for the constant
-    scorer under each tie rule. Only `expected` tells that scorer that it is chance; `optimistic` calls
-    it perfect.
+    The rows are the mean and the standard deviation under random ranking, and a scorer that gives all
+    candidates the same score, under each tie-breaking rule. It has no information, so that its metrics
+    should equal the chance level, as they do under `expected`; under `optimistic` it is perfect.
 
+    Parameters
+    ----------
+    data : str or Graph
+        The data set: the name of one in the atlas, or a graph.
+    *metrics : str, Metric or list of these
+        The metrics; by default all common ones.
+    split : str, default "test"
+        The split that was ranked.
+    sides : {"both", "tail", "head"}, default "both"
+        The sides that were predicted.
+    filter : {"all", None}, default "all"
+        Filtered by the known true answers of all splits, or raw.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether entities not seen in training were kept.
+
+    Returns
+    -------
+    Evaluation
+        A row per baseline.
+
+    Raises
+    ------
+    InputError
+        If the data set or an option is unknown.
+    NullDistributionError
+        If the null distribution of a metric has no exact mean or standard deviation.
+
+    Examples
+    --------
     >>> print(baseline("nations", "mrr", "hits@10", "mr"))
     baseline                     mrr ↑  hits@10 ↑    mr ↓
     --------------------------  ------  ---------  ------
@@ -170,31 +270,30 @@ def baseline(
     constant, ties realistic    0.2727      1.000   4.478
     constant, ties optimistic    1.000      1.000   1.000
     constant, ties pessimistic  0.1671     0.7189   7.955
-    data: nations; split: test; sides: tail, head; filter: train, valid, test; unseen: keep; tasks: 402;
-    sizes: 2 to 14 [...]
+    data: nations; tasks: 402; sizes: 2 to 14 [...]
     """
-    footing = Board.of(data, split, side, filter, unseen).footing()
-    wanted = list(dict.fromkeys(map(parse, metrics)))
+    candidates = Setting.of(data, split, sides, filter, unseen).candidates()
+    wanted = list(dict.fromkeys(map(parse, listed(metrics))))
     wanted = wanted or [e for e in default_expressions(wide=False) if not isinstance(e, Adjusted)]
-    constant = footing.constant()
-    rows = [_floor(expression, footing.law(bare(expression)), constant) for expression in wanted]
+    constant = candidates.constant()
+    rows = [_column(expression, candidates.null(bare(expression)), constant) for expression in wanted]
     return Evaluation(
         tuple(wanted),
         np.array(rows).T,
         labels=(("chance",), ("chance, std",), *((f"constant, ties {ties}",) for ties in TIES)),
         label_names=("baseline",),
-        protocol=footing.protocol,
+        protocol=candidates.protocol,
     )
 
 
-def _floor(expression: Expression, law: NullDistribution, constant: Tally) -> list[float]:
-    """Give expectation and deviation under chance, then the constant scorer under each tie rule."""
-    metric = law.metric
-    line = expression.map(law) if isinstance(expression, Adjusted) else Affine(1.0)
+def _column(expression: Expression, null: NullDistribution, constant: Tally) -> list[float]:
+    """Compute mean and standard deviation under random ranking, then the constant scorer by tie rule."""
+    metric = null.metric
+    line = expression.map(null) if isinstance(expression, Adjusted) else Affine(1.0)
     if not isinstance(line, Affine):
         raise NullDistributionError(
-            f"what chance gets of {expression} has no exact law: it is no line of {metric}",
+            f"{expression} has no exact mean under random ranking: it is not affine in {metric}",
             do=f"use z({metric})",
         )
-    by_chance = [line(float(law.mean())), abs(line.scale) * float(law.std())]
+    by_chance = [line(float(null.mean())), abs(line.scale) * float(null.std())]
     return [*by_chance, *(line(metric(constant, ties)) for ties in TIES)]

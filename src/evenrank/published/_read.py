@@ -1,6 +1,6 @@
-"""Tables of published results: a CSV file, rows in memory, or a table that comes with evenrank.
+"""Read tables of published results: a CSV file, rows in memory, or a bundled table.
 
-Two layouts: model, data, metric, value; or model, data, and a column for each metric.
+There are two layouts: model, data, metric, value; or model, data, and a column for each metric.
 """
 
 from __future__ import annotations
@@ -19,56 +19,56 @@ from typing import Any, NamedTuple
 from evenrank.errors import EvenrankError, InputError, UnknownMetricError
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Expression
-from evenrank.published._footing import Board
-from evenrank.published._value import Given, adjustable
+from evenrank.published._setting import Setting
+from evenrank.published._value import PublishedValue, adjustable
 
-NEEDED, ASKED = ("model", "data"), ("split", "side", "filter", "unseen")
+NEEDED, ASKED = ("model", "data"), ("split", "sides", "filter", "unseen")
 LONG, OPTIONAL = (*NEEDED, "metric", "value"), (*ASKED, "source")
 MISSING = ("", "-", "–", "—")
 
 
 class Line(NamedTuple):
-    """One value of a table of results, and where it stands."""
+    """One value of a table of results, and its place in the file."""
 
     where: str
     model: str
-    board: Board
-    given: Given
+    setting: Setting
+    given: PublishedValue
     source: str
 
 
-def lines(source: Any, default: Board) -> Iterator[Line]:
+def lines(source: Any, default: Setting) -> Iterator[Line]:
     """Read each value of a table of results, in either layout."""
     name, columns, rows = _table(source)
-    find = cache(Board.of)
-    with said(name):
+    find = cache(Setting.of)
+    with located(name):
         wide = _wide(columns)
         if not rows:
             raise InputError("no results", got="nothing but column names")
     for where, row in rows:
-        with said(where):
+        with located(where):
             for column in NEEDED:
                 if row[column] == "":
-                    raise InputError(f"no {column}", do="fill the cell, or delete the line")
+                    raise InputError(f"no {column}", do="fill in the cell, or delete the line")
             asked = {name: row[name] for name in ASKED if row.get(name)}
             if asked.get("filter") == "none":
                 asked["filter"] = None
-            board = find(*default._replace(data=row["data"], **asked))
+            setting = find(*default._replace(data=row["data"], **asked))
             values = [(column, row[column]) for column in wide if row[column] not in MISSING]
             if not wide:
                 values = [(row["metric"], row["value"])]
             if not values:
-                raise InputError("no result in this line", do="fill a cell, or delete the line")
+                raise InputError("no result in this line", do="fill in a cell, or delete the line")
             for metric, value in values:
-                given = Given.of(wide.get(metric, metric), value)
-                yield Line(where, row["model"], board, given, row.get("source", ""))
+                given = PublishedValue.of(wide.get(metric, metric), value)
+                yield Line(where, row["model"], setting, given, row.get("source", ""))
 
 
-Rows = list[tuple[str, dict[str, Any]]]  # where each stands, and its cells by column
+Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells by column
 
 
 def _table(source: Any) -> tuple[str, list[str], Rows]:
-    """Give the name, the columns and the rows of a table."""
+    """Get the name, the columns and the rows of a table."""
     if isinstance(source, str | os.PathLike):
         return _file(source)
     if not isinstance(source, Iterable):
@@ -81,7 +81,7 @@ def _memory(rows: list[Any]) -> tuple[str, list[str], Rows]:
     odd = next((row for row in rows if not isinstance(row, Mapping)), None)
     if odd is not None:
         raise InputError(
-            "rows of results must be mappings", got=type(odd).__name__, do="give dictionaries"
+            "rows of results must be mappings", got=type(odd).__name__, do="pass dictionaries"
         )
     cells = [{_fold(str(name)): _text(value) for name, value in row.items()} for row in rows]
     columns = list(dict.fromkeys(column for row in cells for column in row))
@@ -103,7 +103,7 @@ def _file(source: str | os.PathLike[str]) -> tuple[str, list[str], Rows]:
     columns = [_fold(column) for column in header]
     twice = next((column for column in columns if columns.count(column) > 1), None)
     if twice is not None:
-        raise InputError(f"{start}: a column stands there twice", got=repr(twice))
+        raise InputError(f"{start}: the same column twice", got=repr(twice))
     rows: Rows = []
     for where, cells in filled:
         if len(cells) != len(columns):
@@ -113,12 +113,12 @@ def _file(source: str | os.PathLike[str]) -> tuple[str, list[str], Rows]:
 
 
 def _filled(reader: Any, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Give the lines of a CSV file that are not blank, and where each ends."""
+    """Yield the nonblank lines of a CSV file, with file name and line number."""
     while True:
         try:
             line = next(reader, None)
         except csv.Error as error:
-            raise InputError(f"{name}:{reader.line_num}: not CSV", got=str(error)) from None
+            raise InputError(f"{name}:{reader.line_num}: invalid CSV", got=str(error)) from None
         if line is None:
             return
         if any(map(str.strip, line)):
@@ -149,12 +149,12 @@ def _fold(column: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Give a cell as one line of text; a graph stays one."""
+    """Convert a cell to one line of text; graphs stay as they are."""
     return value if isinstance(value, Graph) else "" if value is None else " ".join(str(value).split())
 
 
 def _wide(columns: Collection[str]) -> dict[str, Expression]:
-    """Find the columns that are metrics; there are none if each row names its metric."""
+    """Find the columns that are metrics; none, if each row names its metric."""
     long = "metric" in columns or "value" in columns
     lacking = [column for column in (LONG if long else NEEDED) if column not in columns]
     others = [column for column in columns if column not in (*LONG, *OPTIONAL)]
@@ -162,7 +162,7 @@ def _wide(columns: Collection[str]) -> dict[str, Expression]:
     if lacking or not (long or others):
         missing = ", ".join(lacking) or "metric"
         near = get_close_matches(missing, others, 1)
-        do = f"call {near[0]} {missing}" if near else None
+        do = f"rename {near[0]} to {missing}" if near else None
         got = ", ".join(columns) or "nothing"
         raise InputError(f"no column {missing}", got=got, allowed=allowed, do=do)
     metrics: dict[str, Expression] = {}
@@ -184,9 +184,9 @@ def _metric(column: str) -> Expression | None:
 
 
 @contextmanager
-def said(where: str) -> Iterator[None]:
-    """Begin the message of an error with the line it is about."""
+def located(where: str) -> Iterator[None]:
+    """Prefix the messages of errors with their place in the table."""
     try:
         yield
     except EvenrankError as error:
-        raise type(error)(f"{where}: {error}") from None
+        raise error.at(where) from None

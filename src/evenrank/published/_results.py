@@ -1,4 +1,4 @@
-"""Results side by side: what each value is worth, and how models rank within and across data sets."""
+"""Published results: adjusted values, and ranks of models within and across data sets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,37 @@ from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.published._footing import Board, Footing
-from evenrank.published._read import Line, said
-from evenrank.published._value import Given
+from evenrank.published._read import Line, located
+from evenrank.published._setting import Candidates, Setting
+from evenrank.published._value import PublishedValue
 from evenrank.ranks.evaluation import arrow, cell
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one published value is worth; `rank` is among the models with this metric on this board."""
+    """One published value and its adjusted forms.
+
+    Parameters
+    ----------
+    model : str
+        The model.
+    setting : Setting
+        The evaluation setting.
+    given : PublishedValue
+        The value as published.
+    value : float
+        The raw metric.
+    chance, ratio, index, z : float
+        The chance level and the adjusted values.
+    rank : int
+        The rank among the models with this metric in the same setting.
+    source : str
+        Where the value was published.
+    """
 
     model: str
-    board: Board
-    given: Given
+    setting: Setting
+    given: PublishedValue
     value: float
     chance: float
     ratio: float
@@ -33,11 +51,27 @@ class Result:
     source: str
 
 
-class Standing(NamedTuple):
-    """The mean index of a model over some boards, and its rank among all models that have them all."""
+class MeanIndex(NamedTuple):
+    """The mean index of a model over some settings.
+
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    settings : tuple of Setting
+        The settings.
+    model : str
+        The model.
+    mean_index : float
+        The mean of its index over exactly these settings.
+    rank : int
+        The rank among the models with results in all of them.
+    models : int
+        The number of these models.
+    """
 
     metric: Metric | Statistic
-    boards: tuple[Board, ...]
+    settings: tuple[Setting, ...]
     model: str
     mean_index: float
     rank: int
@@ -46,50 +80,69 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Published(Shown):
-    """Published results with what each is worth against chance; prints as tables.
+    """Published results, adjusted for chance; prints as tables.
 
-    `results` has one entry per value, in the order given. `standings` compares models across data sets:
-    for every set of boards that some model has a metric on, the models that have all of them, by the
-    mean of their indices over exactly these boards. `boards` gives the protocol of each.
+    Parameters
+    ----------
+    results : tuple of Result
+        One entry per value, in the order of the table.
+    mean_indices : tuple of MeanIndex
+        The comparison across data sets: for every set of settings on which some model has a metric, the
+        models that have all of them, by the mean of their indices over exactly these settings.
+    settings : mapping of Setting to mapping
+        The protocol of each setting.
+    notes : tuple of str
+        Remarks, such as the detected units.
     """
 
     results: tuple[Result, ...]
-    standings: tuple[Standing, ...]
-    boards: Mapping[Board, Mapping[str, str]]  # the entries of their protocols
+    mean_indices: tuple[MeanIndex, ...]
+    settings: Mapping[Setting, Mapping[str, str]]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, lines: Sequence[Line]) -> Self:
-        """Adjust every value, and compare the models."""
-        footings: dict[Board, Footing] = {}
-        results = _ranked(_results(lines, footings))
-        boards = {board: footing.protocol.to_dict() for board, footing in footings.items()}
-        return cls(tuple(results), tuple(_standings(results, boards)), boards, _notes(lines))
+        """Adjust every value, and compare the models.
+
+        Parameters
+        ----------
+        lines : sequence of Line
+            The values.
+
+        Returns
+        -------
+        Published
+            The adjusted values.
+        """
+        known: dict[Setting, Candidates] = {}
+        results = _ranked(_results(lines, known))
+        settings = {setting: found.protocol.to_dict() for setting, found in known.items()}
+        return cls(tuple(results), tuple(_mean_indices(results, settings)), settings, _notes(lines))
 
     def __len__(self) -> int:
         """Number of published values."""
         return len(self.results)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per value: what was given, what it is worth, and the model's ranks.
+        """List one dictionary per value: as published, adjusted, and the ranks of its model.
 
-        `mean_index` and `rank_across` are over all `data_sets` that this model has the metric on.
+        `mean_index` and `rank_across` are over all `data_sets` on which the model has the metric.
         """
-        own: dict[tuple[Metric | Statistic, str], Standing] = {}
-        for standing in self.standings:  # larger sets first, and none is larger than the model's own
-            own.setdefault((standing.metric, standing.model), standing)
+        own: dict[tuple[Metric | Statistic, str], MeanIndex] = {}
+        for mean in self.mean_indices:  # larger sets first, and none is larger than the model's own
+            own.setdefault((mean.metric, mean.model), mean)
         rows = []
         for result in self.results:
-            metric, board = result.given.metric, result.board
-            standing = own[metric, result.model]
+            metric, setting = result.given.metric, result.setting
+            mean = own[metric, result.model]
             rows.append(
                 {
                     "model": result.model,
-                    "data": self.boards[board]["data"],
-                    "split": board.split,
-                    "side": board.side,
-                    "filter": board.filter or "none",
-                    "unseen": self.boards[board]["unseen"],
+                    "data": self.settings[setting]["data"],
+                    "split": setting.split,
+                    "sides": setting.sides,
+                    "filter": setting.filter or "none",
+                    "unseen": self.settings[setting]["unseen"],
                     "given": f"{result.given}{'%' * result.given.percent}",
                     "metric": str(metric),
                     "value": result.value,
@@ -98,56 +151,56 @@ class Published(Shown):
                     "index": result.index,
                     "z": result.z,
                     "rank": result.rank,
-                    "data_sets": len(standing.boards),
-                    "mean_index": standing.mean_index,
-                    "rank_across": standing.rank,
+                    "data_sets": len(mean.settings),
+                    "mean_index": mean.mean_index,
+                    "rank_across": mean.rank,
                     "source": result.source,
                 }
             )
         return rows
 
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, notes included."""
+        """Collect all results, with notes."""
         across = [
             {
-                "data": [self._label(board) for board in s.boards],
+                "data": [self._label(setting) for setting in s.settings],
                 "metric": str(s.metric),
                 "model": s.model,
                 "mean_index": s.mean_index,
                 "rank": s.rank,
                 "models": s.models,
             }
-            for s in self.standings
+            for s in self.mean_indices
         ]
         return {
-            "boards": [dict(words) for words in self.boards.values()],
+            "settings": [dict(words) for words in self.settings.values()],
             "rows": self.rows(),
             "across": across,
             "notes": list(self.notes),
         }
 
     def tables(self) -> list[Table]:
-        """Lay it out: the values by data set and metric, best first; then models across data sets."""
+        """Build the tables: values by data set and metric, best first; models across data sets."""
         return [self._within(), *self._across()]
 
     @property
     def _differing(self) -> list[str]:
-        """The facts in which boards differ, beside the data set."""
+        """The entries in which settings differ, apart from the data set."""
         names = ("split", "sides", "filter", "unseen")
-        return [k for k in names if len({words[k] for words in self.boards.values()}) > 1]
+        return [k for k in names if len({words[k] for words in self.settings.values()}) > 1]
 
-    def _label(self, board: Board) -> str:
-        words = self.boards[board]
+    def _label(self, setting: Setting) -> str:
+        words = self.settings[setting]
         facts = "; ".join(words[name] for name in self._differing)
         return f"{words['data']} ({facts})" if facts else words["data"]
 
     def _within(self) -> Table:
-        boards = list(self.boards)
+        settings = list(self.settings)
         metrics = list(dict.fromkeys(result.given.metric for result in self.results))
         header = ["data", *self._differing, "metric", "model"]
         rows = [
             [
-                *(self.boards[r.board][name] for name in ("data", *self._differing)),
+                *(self.settings[r.setting][name] for name in ("data", *self._differing)),
                 f"{r.given.metric} {arrow(r.given.metric)}",
                 r.model,
                 *(figure(x) for x in (r.value, r.chance, r.ratio, r.index)),
@@ -156,10 +209,10 @@ class Published(Shown):
             ]
             for r in sorted(
                 self.results,
-                key=lambda r: (boards.index(r.board), metrics.index(r.given.metric), r.rank),
+                key=lambda r: (settings.index(r.setting), metrics.index(r.given.metric), r.rank),
             )
         ]
-        first = self.boards[boards[0]]
+        first = self.settings[settings[0]]
         shared = [k for k in ("split", "sides", "filter", "unseen") if k not in self._differing]
         facts = "; ".join(f"{name}: {first[name]}" for name in shared)
         sources = dict.fromkeys(f"source: {r.source}" for r in self.results if r.source)
@@ -169,77 +222,77 @@ class Published(Shown):
     def _across(self) -> Iterator[Table]:
         rows = [
             [
-                ", ".join(map(self._label, s.boards)),
+                ", ".join(map(self._label, s.settings)),
                 f"{s.metric} {arrow(s.metric)}",
                 s.model,
                 figure(s.mean_index),
                 f"{s.rank} of {s.models}",
             ]
-            for s in self.standings
-            if len(s.boards) > 1
+            for s in self.mean_indices
+            if len(s.settings) > 1
         ]
-        note = "mean index: over exactly the data sets named; ranked is every model that has them all"
+        note = "mean index: over exactly these data sets; ranks are among the models with results on all"
         if rows:
             yield Table(["across", "metric", "model", "mean index", "rank"], rows, [note], labels=3)
 
 
-def _results(lines: Iterable[Line], footings: dict[Board, Footing]) -> Iterator[Result]:
-    """Adjust every value; `footings` keeps what was looked up."""
+def _results(lines: Iterable[Line], known: dict[Setting, Candidates]) -> Iterator[Result]:
+    """Adjust every value; `known` caches the candidates of each setting."""
     before: dict[object, Line] = {}
     for line in lines:
-        metric, key = line.given.metric, (line.model, line.board, line.given.metric)
-        with said(line.where):
+        metric, key = line.given.metric, (line.model, line.setting, line.given.metric)
+        with located(line.where):
             if key in before:
                 raise InputError(
-                    f"{metric} of {line.model} is there already",
+                    f"{metric} of {line.model} occurs twice",
                     got=f"{line.given} after {before[key].given} ({before[key].where})",
-                    do="keep one of the two, or tell the models apart by name",
+                    do="delete one of them, or give the models different names",
                 )
             before[key] = line
-            if line.board not in footings:
-                footings[line.board] = line.board.footing()
-            raw = footings[line.board].raw(line.given)
-            worth = footings[line.board].worth(metric, raw)
-        forms = {form.adjustment: value for form, value in worth.items() if form.adjustment != "phi"}
-        yield Result(line.model, line.board, line.given, raw, **forms, rank=0, source=line.source)
+            if line.setting not in known:
+                known[line.setting] = line.setting.candidates()
+            raw = known[line.setting].raw(line.given)
+            adjusted = known[line.setting].adjusted(metric, raw)
+        forms = {form.adjustment: value for form, value in adjusted.items() if form.adjustment != "phi"}
+        yield Result(line.model, line.setting, line.given, raw, **forms, rank=0, source=line.source)
 
 
 def _ranked(results: Iterable[Result]) -> list[Result]:
-    """Rank the models of each board and metric."""
+    """Rank the models of each setting and metric."""
     found = list(results)
-    indices: dict[tuple[Board, Metric | Statistic], list[float]] = {}
+    indices: dict[tuple[Setting, Metric | Statistic], list[float]] = {}
     for result in found:
-        indices.setdefault((result.board, result.given.metric), []).append(result.index)
+        indices.setdefault((result.setting, result.given.metric), []).append(result.index)
     rank = {key: _ranks(values) for key, values in indices.items()}
-    return [replace(r, rank=rank[r.board, r.given.metric][r.index]) for r in found]
+    return [replace(r, rank=rank[r.setting, r.given.metric][r.index]) for r in found]
 
 
 def _ranks(values: Iterable[float]) -> dict[float, int]:
-    """Rank values, the largest first; equals share a rank, and the ranks behind them stay free."""
+    """Rank values, the largest first; ties share the smallest rank (competition ranking)."""
     ordered = sorted(values, reverse=True)
     return {value: len(ordered) - i for i, value in enumerate(reversed(ordered))}
 
 
-def _standings(results: Iterable[Result], boards: Collection[Board]) -> Iterator[Standing]:
-    """Compare models across boards, for every set of boards that some model has; larger sets first."""
-    metrics: dict[Metric | Statistic, dict[str, dict[Board, float]]] = {}
+def _mean_indices(results: Iterable[Result], settings: Collection[Setting]) -> Iterator[MeanIndex]:
+    """Compare models over every set of settings that some model has; larger sets first."""
+    metrics: dict[Metric | Statistic, dict[str, dict[Setting, float]]] = {}
     for r in results:
-        metrics.setdefault(r.given.metric, {}).setdefault(r.model, {})[r.board] = r.index
+        metrics.setdefault(r.given.metric, {}).setdefault(r.model, {})[r.setting] = r.index
     for metric, models in metrics.items():
-        sets = dict.fromkeys(tuple(b for b in boards if b in has) for has in models.values())
+        sets = dict.fromkeys(tuple(b for b in settings if b in has) for has in models.values())
         for common in sorted(sets, key=len, reverse=True):
             means = {
-                model: fsum(has[board] for board in common) / len(common)
+                model: fsum(has[setting] for setting in common) / len(common)
                 for model, has in models.items()
                 if has.keys() >= set(common)
             }
             rank = _ranks(means.values())
             for model, mean in sorted(means.items(), key=lambda item: rank[item[1]]):
-                yield Standing(metric, common, model, mean, rank[mean], len(means))
+                yield MeanIndex(metric, common, model, mean, rank[mean], len(means))
 
 
 def _notes(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Say which metrics were read in which unit."""
+    """Note the units in which metrics were read."""
     units: dict[str, dict[str, None]] = {}
     for given in (line.given for line in lines if line.given.ends_at_one):
         units.setdefault("percent" if given.percent else "fractions", {})[str(given.expression)] = None

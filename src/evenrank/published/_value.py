@@ -1,4 +1,4 @@
-"""Values as they were published: of which metric, in which unit, and which can be adjusted at all."""
+"""Published values: their metric, their unit, and whether they can be adjusted."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
-from evenrank.errors import InputError, NullDistributionError, UnknownMetricError
+from evenrank.errors import InputError, NullDistributionError, Option, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.ranks.evaluation import bare
 
-SLACK = 1e-9  # what rounding may leave
+SLACK = 1e-9  # for rounding errors
 
 
 @dataclass(frozen=True)
-class Given:
-    """A value as it was published: of which expression, and whether in percent."""
+class PublishedValue:
+    """A value as published.
+
+    Parameters
+    ----------
+    expression : Metric or Adjusted
+        The metric, which may be adjusted.
+    value : float
+        The value.
+    percent : bool
+        Whether it is in percent.
+    """
 
     expression: Expression
     value: float
@@ -26,15 +36,29 @@ class Given:
 
     @classmethod
     def of(cls, name: str | Expression, value: Any) -> Self:
-        """Read a value; a sign says that it is percent, else `decide_percent` finds out.
+        """Parse a value; a percent sign marks percent, otherwise `decide_percent` detects it.
 
-        >>> Given.of("hits@10", "57.1 %").fraction
+        Parameters
+        ----------
+        name : str or Metric
+            The metric.
+        value : float or str
+            The value; text may end with "%".
+
+        Returns
+        -------
+        PublishedValue
+            The value.
+
+        Examples
+        --------
+        >>> PublishedValue.of("hits@10", "57.1 %").fraction
         0.571
         """
         marked = isinstance(value, str) and value.rstrip().endswith("%")
         given = cls(adjustable(name), number(value.rstrip(" %") if marked else value), marked)
         if marked and not given.ends_at_one:
-            raise InputError(f"{given.expression} has no percent: it is not a part of 1", got=value)
+            raise InputError(f"{given.expression} cannot be in percent: its maximum is not 1", got=value)
         return given
 
     @property
@@ -44,39 +68,55 @@ class Given:
 
     @property
     def ends_at_one(self) -> bool:
-        """Whether nothing is above 1, so that authors may write it in percent."""
+        """Whether the maximum is 1, so that authors may write it in percent."""
         if isinstance(self.expression, Adjusted):
             return self.expression.adjustment == "index"
         return self.expression.range[1] <= 1
 
     @property
     def fraction(self) -> float:
-        """The value as a part of 1; the point moves in decimals, so that 57.1 % and 0.571 are equal."""
+        """The value as a fraction, converted in decimal, so that 57.1 % and 0.571 are equal."""
         return float(Decimal(str(self.value)).scaleb(-2)) if self.percent else self.value
 
     @property
     def kind(self) -> str:
-        """What authors write in one unit: a metric, or hits@k for every k."""
+        """Values of one kind have the same unit: a metric, or hits@k for every k."""
         hits = isinstance(self.metric, Metric) and self.metric.f.k is not None
         name = "hits@k" if hits else str(self.metric)
         return f"index({name})" if isinstance(self.expression, Adjusted) else name
 
     def __str__(self) -> str:
-        """Write it as it was published."""
+        """Format it as published."""
         return f"{self.expression}={self.value:.12g}"
 
 
 def adjustable(name: str | Expression) -> Expression:
-    """Read an expression whose published values can be adjusted, or say why they cannot."""
+    """Parse a metric whose published values can be adjusted.
+
+    Parameters
+    ----------
+    name : str or Metric
+        The metric, which may be adjusted.
+
+    Returns
+    -------
+    Metric or Adjusted
+        The metric.
+
+    Raises
+    ------
+    NullDistributionError
+        If its published values cannot be adjusted.
+    """
     try:
         expression = parse(name)
     except UnknownMetricError:
         if "macro" not in str(name).lower():
             raise
         raise NullDistributionError(
-            "a macro average cannot be adjusted after the fact: how its groups weigh is not published",
+            "a published macro average cannot be adjusted: the weights of its groups are unknown",
             got=repr(name),
-            do="adjust the plain average, or give sizes= with the weights= of its tasks",
+            do="adjust the micro average, or pass sizes= with the weights= of the tasks",
         ) from None
     metric = bare(expression)
     if metric == Statistic("count"):
@@ -89,19 +129,19 @@ def adjustable(name: str | Expression) -> Expression:
     form = expression.adjustment if isinstance(expression, Adjusted) else None
     if form == "phi":
         raise NullDistributionError(
-            f"{expression} cannot be taken back to {metric}: it is 1 to all digits from z = 9 on",
+            f"{expression} cannot be converted back to {metric}: it is 1 to all digits from z = 9 on",
             do=f"use {metric}, or z({metric})",
         )
     if form == "chance":
         raise NullDistributionError(
-            f"{expression} cannot be taken back to {metric}: a flat line, the same for every model",
+            f"{expression} cannot be converted back to {metric}: it is the same for every model",
             do=f"use {metric}",
         )
     return expression
 
 
 def number(value: Any) -> float:
-    """Read a number."""
+    """Parse a number."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -110,11 +150,13 @@ def number(value: Any) -> float:
         ) from None
 
 
-def decide_percent(given: Sequence[Given], where: Sequence[str], percent: bool | None) -> list[Given]:
-    """Tell percent from fractions, one kind of metric at a time: authors keep to one unit.
+def decide_percent(
+    given: Sequence[PublishedValue], where: Sequence[str], percent: bool | None
+) -> list[PublishedValue]:
+    """Detect percent and fractions, one kind of metric at a time: authors use one unit.
 
-    A sign, or a value above 1 and up to 100, means percent. A kind with values on both sides of 1 could
-    be either.
+    A percent sign, or a value above 1 and up to 100, means percent. Values of a kind both above and
+    below 1 are ambiguous.
     """
     read = list(given)
     kinds: dict[str, list[int]] = {}
@@ -128,7 +170,7 @@ def decide_percent(given: Sequence[Given], where: Sequence[str], percent: bool |
             raise InputError(
                 f"values of {kind} may be percent or fractions",
                 got=f"{where[small[0]]} beside {where[large[0]]}",
-                do="say percent=True or percent=False (--percent, --fraction), or keep to one unit",
+                do=["use one unit, or pass ", Option("percent", True), " if all of them are in percent"],
             )
         for i in rows if percent or (percent is None and large) else ():
             read[i] = replace(given[i], percent=True)

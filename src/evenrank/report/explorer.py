@@ -22,12 +22,12 @@ from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
-from evenrank.graphs.atlas import Filter, Side, facts, names
+from evenrank.graphs.atlas import Filter, Sides, facts, names
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.chance import NullDistribution, chance
 from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.published import Board, Footing, Given, adjustable, published
+from evenrank.published import Candidates, PublishedValue, Setting, adjustable, published
 
 HITS = (1, 3, 5, 10, 20, 50, 100)
 METRICS = ("mrr", *(f"hits@{k}" for k in HITS), "ndcg", "igmr", "imr", "hmr", "gmr", "mr", "mean(2)")
@@ -55,25 +55,25 @@ def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True
 
 def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, Any]:
     """Return the content of the page: null distributions, the sweep, and published results."""
-    plain = [Given(adjustable(name), 0.0) for name in metrics]
+    plain = [PublishedValue(adjustable(name), 0.0) for name in metrics]
     wanted = list(dict.fromkeys(given.metric for given in plain))
     known: dict[bytes, int] = {}
-    footings: list[Footing] = []
+    several: list[Candidates] = []
     data = []
     for name in names():
         rows = {}
-        for board in boards(name):
-            footing = board.footing()
-            same = footing.sizes["candidates"].tobytes() + footing.sizes.counts.tobytes()
+        for setting in settings(name):
+            candidates = setting.candidates()
+            same = candidates.sizes["candidates"].tobytes() + candidates.sizes.counts.tobytes()
             if same not in known:
-                known[same] = len(footings)
-                footings.append(footing)
-            rows[key(board)] = known[same]
+                known[same] = len(several)
+                several.append(candidates)
+            rows[key(setting)] = known[same]
         data.append({"name": name, **_about(name), "levels": rows})
     found = []
-    with Progress("chance levels", len(footings), show=progress) as bar:
-        for footing in footings:
-            found.append(_levels(footing, wanted))
+    with Progress("chance levels", len(several), show=progress) as bar:
+        for candidates in several:
+            found.append(_levels(candidates, wanted))
             bar.advance()
     return {
         "metrics": [_describe(metric) for metric in wanted],
@@ -84,23 +84,23 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
     }
 
 
-def boards(name: str) -> Iterator[Board]:
-    """Yield all evaluation settings of a data set: split, side, filter and unseen."""
+def settings(name: str) -> Iterator[Setting]:
+    """Yield all evaluation settings of a data set: split, sides, filter and unseen."""
     for unseen in get_args(Unseen):
         for split in facts(name, unseen=unseen).triples:
-            for side, filtered in product(get_args(Side), FILTERS):
-                yield Board(name, split, side, filtered, unseen)
+            for sides, filtered in product(get_args(Sides), FILTERS):
+                yield Setting(name, split, sides, filtered, unseen)
 
 
-def key(board: Board) -> str:
+def key(setting: Setting) -> str:
     """Return the key of an evaluation setting in the page.
 
     The split comes last: it is the only part that may contain spaces.
 
-    >>> key(Board("wn18rr"))
+    >>> key(Setting("wn18rr"))
     'both all keep test'
     """
-    return f"{board.side} {board.filter or 'none'} {board.unseen} {board.split}"
+    return f"{setting.sides} {setting.filter or 'none'} {setting.unseen} {setting.split}"
 
 
 def _about(name: str) -> dict[str, Any]:
@@ -117,27 +117,27 @@ def _describe(metric: Metric | Statistic) -> dict[str, Any]:
         "formula": metric.formula,
         "increasing": metric.increasing,
         "best": metric.best,
-        "percent": Given(metric, 0.0).ends_at_one,
+        "percent": PublishedValue(metric, 0.0).ends_at_one,
     }
 
 
-def _levels(footing: Footing, metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
+def _levels(candidates: Candidates, metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
     """Return mean, standard deviation and worst value of each metric, or why they do not exist."""
-    sizes, counts = footing.sizes["candidates"], footing.sizes.counts
+    sizes, counts = candidates.sizes["candidates"], candidates.sizes.counts
     chance: list[tuple[float, float, float] | str] = []
     for metric in metrics:
-        low, high = footing.range(metric)
+        low, high = candidates.range(metric)
         try:
-            mean, std = moments(footing.law(metric))
+            mean, std = moments(candidates.null(metric))
         except NullDistributionError as error:
             chance.append(str(error))
         else:
             chance.append((mean, std, low if metric.increasing else high))
     return {
-        "tasks": footing.sizes.total,
+        "tasks": candidates.sizes.total,
         "low": int(sizes.min()),
         "high": int(sizes.max()),
-        "mean": int((sizes * counts).sum()) / footing.sizes.total,
+        "mean": int((sizes * counts).sum()) / candidates.sizes.total,
         "chance": chance,
     }
 
@@ -151,8 +151,8 @@ def _results(metrics: Sequence[Metric | Statistic]) -> list[dict[str, Any]]:
     """Return the bundled published results in these metrics, which the page adjusts."""
     return [
         {
-            "data": result.board.data,
-            "key": key(result.board),
+            "data": result.setting.data,
+            "key": key(result.setting),
             "metric": str(result.given.metric),
             "model": result.model,
             "value": result.value,

@@ -1,18 +1,17 @@
-"""Intervals and paired tests: whether they keep what they promise, and the time of 10,000 samples.
+"""Confidence intervals and paired tests: coverage, false positive rate, and time of 10,000 samples.
 
     python benchmarks/compare.py [--quick]
 
-Speed: at FB15k-237's size, beside the bootstrap that copies the ranks drawn (the floor to beat), and
-beside scipy.stats; both are run on fewer samples and scaled.
+Speed: at the size of FB15k-237, compared with a bootstrap that copies the resampled ranks (the baseline
+to beat) and with scipy.stats; both are run with fewer samples and scaled.
 
-Coverage: targets are drawn again and again from a heavy-tailed law of ranks like that of a trained
-model (`P(r) ~ (r + 1/2)^-1.25` on 1..14,541), whose MRR and hits@10 are sums; counted is how often a
-95 % interval holds them. Fewer than 200 targets, and mean ranks, are shown for honesty: nothing is
-promised there.
+Coverage: test sets are drawn from a heavy-tailed distribution of ranks like that of a trained model
+(`P(r) ~ (r + 1/2)^-1.25` on 1..14,541) with known MRR and hits@10; reported is how often a 95 % interval
+contains them. Fewer than 200 targets, and mean ranks, are reported without a goal.
 
-Rejection: two models that are equally good by construction are compared; a test at 5 % should call one
-better in 5 % of the cases. The differences of both sides of one triple are correlated, as those of real
-models are, so flipping sides apart from each other is shown to reject too often.
+Rejection: two models that are equally good by construction are compared; a test at 5 % should find a
+significant difference in 5 % of the cases. The differences of both sides of a triple are correlated, as
+for real models, so that flipping sides independently rejects too often.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ METRICS = ("mrr", "hits@10")
 METHODS = ("delta", "percentile", "bootstrap")
 LOW, HIGH = 0.93, 0.97
 REJECTED = 0.05, 0.01
-ENOUGH = 1000  # test sets below which a share says nothing of a goal
+ENOUGH = 1000  # with fewer test sets, a share is not compared with its goal
 SAMPLES = 10_000
 MOST_S, LEAST_RATIO = 10.0, 2.0
 
@@ -45,14 +44,18 @@ MOST_S, LEAST_RATIO = 10.0, 2.0
 # Coverage -----------------------------------------------------------------------------------------
 
 RANKS = np.arange(1, ENTITIES + 1)
-LAW = (RANKS + 0.5) ** -1.25
-LAW /= LAW.sum()
-TRUTH = {"mrr": float(LAW @ (1 / RANKS)), "hits@10": float(LAW[:10].sum()), "mr": float(LAW @ RANKS)}
+PROBABILITY = (RANKS + 0.5) ** -1.25
+PROBABILITY /= PROBABILITY.sum()
+TRUTH = {
+    "mrr": float(PROBABILITY @ (1 / RANKS)),
+    "hits@10": float(PROBABILITY[:10].sum()),
+    "mr": float(PROBABILITY @ RANKS),
+}
 
 
 def cover(n: int, method: str, metrics: tuple[str, ...], times: int) -> dict[str, float]:
-    """Give the share of intervals that hold the truth."""
-    rng, cumulated = np.random.default_rng(n), np.cumsum(LAW)
+    """Estimate the coverage of intervals."""
+    rng, cumulated = np.random.default_rng(n), np.cumsum(PROBABILITY)
     hits = dict.fromkeys(metrics, 0)
     for seed in range(times):
         rank = np.minimum(np.searchsorted(cumulated, rng.random(n)), ENTITIES - 1) + 1
@@ -80,16 +83,14 @@ def coverage(times: int) -> None:
                 goal = "" if n < 200 else f"93 to 97 {judged(LOW <= share <= HIGH, times)}"
                 cells.append(f"{share:6.1%} {goal:16}")
             print(f"{n:7,}  {method:10}  {'  '.join(cells)}  {shares['mr']:6.1%}")
-    print(
-        "mean ranks: a rare huge rank decides, and samples without it give intervals that are too short"
-    )
+    print("mean ranks: rare large ranks dominate, and intervals of samples without them are too short")
 
 
 # Rejection under the null -------------------------------------------------------------------------
 
 
 def equal_models(triples: int, rng: np.random.Generator) -> Iterator[er.Ranks]:
-    """Draw two models that are equally good: what differs is noise, partly shared by both sides."""
+    """Draw two equally good models that differ by noise, which both sides of a triple share in part."""
     hard = np.repeat(rng.normal(2.0, 1.8, triples), 2)
     name = np.repeat(np.arange(triples), 2)
     keys = {"head": name, "relation": 0, "tail": name, "side": np.tile([0, 1], triples)}
@@ -102,9 +103,11 @@ def equal_models(triples: int, rng: np.random.Generator) -> Iterator[er.Ranks]:
 def rejection(times: int) -> None:
     share, slack = REJECTED
     error = 196 * sqrt(0.05 * 0.95 / times)
-    print(f"\nequal models called different at 5 %, of {times:,} pairs (known to +- {error:.1f} %)\n")
-    print(f"{'triples':>7}  {'test':12} {'by':7} {'metric':10} {'rejected':>8}")
-    for triples, test, by, metric in (
+    print(
+        f"\nsignificant differences of equal models at 5 %, of {times:,} pairs (known to +- {error:.1f} %)\n"
+    )
+    print(f"{'triples':>7}  {'test':12} {'unit':7} {'metric':10} {'rejected':>8}")
+    for triples, test, unit, metric in (
         (200, "permutation", "triple", "mrr"),
         (200, "permutation", "triple", "hits@10"),
         (2000, "permutation", "triple", "hits@10"),
@@ -117,23 +120,21 @@ def rejection(times: int) -> None:
         rng, count = np.random.default_rng(triples), 0
         for seed in range(times):
             one, other = equal_models(triples, rng)
-            options: dict[str, Any] = {"metrics": metric, "test": test, "by": by}
+            options: dict[str, Any] = {"metrics": metric, "test": test, "unit": unit}
             result = er.compare(a=one, b=other, samples=999, seed=seed, **options)
             count += result.pairs[0].p <= share
         got = count / times
         goal = f"5 +- 1 {judged(abs(got - share) <= slack, times)}"
-        words = goal if by == "triple" else "(sides flipped apart)"
-        print(f"{triples:7,}  {test:12} {by:7} {metric:10} {got:8.2%} {words}")
-    print(
-        "sums of few hits come in steps, and a p that must not be too small stays above 5 % more often"
-    )
+        words = goal if unit == "triple" else "(sides flipped independently)"
+        print(f"{triples:7,}  {test:12} {unit:7} {metric:10} {got:8.2%} {words}")
+    print("a sum of few hits has few distinct values, and an exact test is then conservative")
 
 
 # Speed --------------------------------------------------------------------------------------------
 
 
 def example(seed: int) -> er.Ranks:
-    """Draw ranks like those of a trained model, for FB15k-237's test triples and candidate counts."""
+    """Draw ranks like those of a trained model, with the numbers of candidates of FB15k-237."""
     rng = np.random.default_rng(seed)
     sizes = er.atlas("fb15k237")
     candidates = np.repeat(sizes["candidates"], sizes.counts)
@@ -144,7 +145,7 @@ def example(seed: int) -> er.Ranks:
 
 
 def copied(rank: NDArray[np.float64], samples: int) -> list[tuple[float, float]]:
-    """The naive bootstrap: copy the ranks drawn, and evaluate them."""
+    """Compute a naive bootstrap: copy the resampled ranks, and evaluate them."""
     rng, n = np.random.default_rng(0), len(rank)
     made = []
     for _ in range(samples):
@@ -154,7 +155,7 @@ def copied(rank: NDArray[np.float64], samples: int) -> list[tuple[float, float]]
 
 
 def flipped(d: NDArray[np.float64], samples: int) -> list[float]:
-    """The naive permutation test: a row of signs for every sample."""
+    """Compute a naive permutation test: a row of signs for every sample."""
     rng = np.random.default_rng(0)
     return [float((rng.choice([-1.0, 1.0], len(d)) * d).mean()) for _ in range(samples)]
 
@@ -181,16 +182,16 @@ def speed(few: int) -> None:
         end="",
     )
     print(f"{len(one.tally().ranks):,} distinct ranks; mrr and hits@10\n")
-    for by in ("target", "triple"):
+    for unit in ("target", "triple"):
         ours = {
-            method: best(lambda m=method, by=by: er.intervals(one, *METRICS, method=m, by=by), times=2)[
-                0
-            ]
+            method: best(
+                lambda m=method, unit=unit: er.intervals(one, *METRICS, method=m, unit=unit), times=2
+            )[0]
             for method in METHODS
         }
         for method, seconds in ours.items():
-            line(f"{method}, by {by}", seconds)
-        if by == "target":
+            line(f"{method}, by {unit}", seconds)
+        if unit == "target":
             naive = timed(lambda: copied(rank, few)) * scale
             line("copy and index, percentiles (scaled)", naive, ours["percentile"])
             theirs = sum(

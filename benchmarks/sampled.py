@@ -1,18 +1,19 @@
-"""Estimates from sampled candidates: whether intervals and bounds hold the full ranking, and how wide.
+"""Estimates from sampled candidates: coverage and width of confidence intervals and bounds.
 
     python benchmarks/sampled.py [--quick]
 
-Coverage: the full ranks of trained models (examples/case_study/ranks) are sampled again and again,
-exactly: a target of rank R among N has Hypergeometric(N - 1, R - 1, k) better ones in a sample of k.
-Counted is how often the 95 % interval (mr) or the bounds (mrr, hits@10) hold the value of the full
-ranking. With `candidates`, that value is of these targets; with `targets`, the triples are drawn as
-well, with replacement from all of the file, whose value is then the truth.
+Coverage: candidates are sampled repeatedly for the full ranks of trained models
+(examples/case_study/ranks): a target of rank R among N has Hypergeometric(N - 1, R - 1, k) better
+candidates in a sample of k. Reported is how often the 95 % confidence interval (mr) or the bounds (mrr,
+hits@10) contain the value of the full ranking. With `candidates`, that is the value of these targets;
+with `targets`, the triples are resampled as well, with replacement from the file, whose value is the
+truth.
 
-Bounds promise 95 % or more, for any distribution of ranks, so 100 % is as it should be; an interval
-should have 93 to 97 %. Shared draws: bundled models are ranked against samples by the engine itself,
-where all targets of a query share one.
+Bounds have a confidence of 95 % or more for any distribution of ranks, so that 100 % is expected; an
+interval should have 93 to 97 %. Shared draws: bundled models are ranked among sampled candidates by the
+engine itself, where all targets of a query share their candidates.
 
-Guesses: how far the estimators that suppose a distribution are off, and the sampled metric as it is.
+Point estimates: the error of the estimators that assume a distribution, and the sampled metric itself.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from importlib.resources import files
 from math import sqrt
 from pathlib import Path
 
 import numpy as np
 
 import evenrank as er
+from evenrank.stats.sampled import Estimated
 from rank import verdict
 
 RANKS = Path(__file__).parent.parent / "examples/case_study/ranks"
 METRICS = ("mr", "mrr", "hits@10")
 LOW, HIGH = 0.93, 0.97
-ENOUGH = 1000  # samples below which a share says nothing of a goal
+ENOUGH = 1000  # with fewer samples, a share is not compared with its goal
 COVERED = ("nations-rotate", "kinships-transe", "wn18rr-transe", "wn18rr-complex", "fb15k237-complex")
 HEADER = f"{'mr: interval':24} {'mrr: bounds':24} hits@10: bounds"
 
@@ -42,7 +43,7 @@ def laid_out(cells: list[str], width: int) -> str:
 
 
 def drawn(full: er.Ranks, k: int, rng: np.random.Generator) -> er.Ranks:
-    """Rank against k sampled candidates, or all where there are fewer."""
+    """Rank among k sampled candidates, or all if there are fewer."""
     k_of = np.minimum(k, full.candidates - 1)
     better = rng.hypergeometric(full.better, full.candidates - 1 - full.better, k_of)
     keys = {name: full.keys[name] for name in full.keys if name == "triple"}
@@ -50,7 +51,7 @@ def drawn(full: er.Ranks, k: int, rng: np.random.Generator) -> er.Ranks:
 
 
 def triples(full: er.Ranks, rng: np.random.Generator) -> er.Ranks:
-    """Draw as many triples as there are, both sides of each, and call each drawn one by a new name."""
+    """Resample triples with both sides; each resampled triple gets a new name."""
     unit = full.units("triple")
     rows = np.argsort(unit, kind="stable")
     first = np.searchsorted(unit[rows], np.arange(unit.max() + 2))
@@ -64,14 +65,14 @@ def triples(full: er.Ranks, rng: np.random.Generator) -> er.Ranks:
 
 
 def covered(full: er.Ranks, k: int, vary: str, times: int, metrics: tuple[str, ...]) -> Iterator[str]:
-    """Give share and mean width for each metric."""
+    """Compute coverage and mean width for each metric."""
     truth = full.evaluate(*metrics).to_dict()
     rng = np.random.default_rng(k)
     held, width = dict.fromkeys(metrics, 0), dict.fromkeys(metrics, 0.0)
     for _ in range(times):
         of = full if vary == "candidates" else triples(full, rng)
-        by = None if vary == "candidates" else "triple"
-        made = er.estimate_full(drawn(of, k, rng), *metrics, vary=vary, by=by)
+        unit = None if vary == "candidates" else "triple"
+        made = er.estimate_full(drawn(of, k, rng), *metrics, vary=vary, unit=unit)
         for metric in metrics:
             found = made[metric]
             held[metric] += found.low <= truth[metric] <= found.high
@@ -101,13 +102,12 @@ def coverage(times: int, few: int) -> None:
 
 
 def shared_draws(times: int) -> None:
-    print(f"\nranked by the engine against a sample per query, {times} seeds; bounds: every tenth\n")
+    print(f"\nranked by the engine, a sample per query, {times} seeds; bounds: every tenth\n")
     print(f"{'model':18} {'k':>4}  {HEADER}")
-    for name, k in (("kinships-complex", 20), ("umls-rotate", 30)):
-        graph = er.load(name.split("-")[0])
-        model = er.models.load(files("evenrank") / "models/bundled" / f"{name}.safetensors")
+    for name, k in (("kinships/complex", 20), ("umls/rotate", 30)):
+        graph, model = er.load(name.split("/")[0]), er.models.load(name)
         truth = er.rank(model, graph.task("test"), progress=False).evaluate(*METRICS).to_dict()
-        found: dict[str, list[er.sampled.Estimated]] = {metric: [] for metric in METRICS}
+        found: dict[str, list[Estimated]] = {metric: [] for metric in METRICS}
         for seed in range(times):
             ranks = er.rank(model, graph.task("test", candidates=k, seed=seed), progress=False)
             wanted = METRICS[: None if seed % 10 == 0 else 1]
@@ -122,8 +122,8 @@ def shared_draws(times: int) -> None:
         print(f"{name:18} {k:4}  {laid_out(cells, 24)}", flush=True)
 
 
-def guesses() -> None:
-    print("\nguesses that suppose a distribution, one sample each: mrr, and hits@10\n")
+def point_estimates() -> None:
+    print("\npoint estimates under an assumed distribution, one sample each: mrr, and hits@10\n")
     titles = ["full", "sampled", "em", "bv", "cls"]
     print(f"{'ranks':18} {'k':>4}  {laid_out(titles, 13)}  seconds (em)")
     for name in ("fb15k237-complex", "fb15k237-transe", "wn18rr-complex", "wn18rr-transe"):
@@ -150,7 +150,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     coverage(*((100, 3) if quick else (1000, 30)))
     shared_draws(10 if quick else 200)
-    guesses()
+    point_estimates()
 
 
 if __name__ == "__main__":

@@ -200,8 +200,8 @@ def test_rank_notes_unseen_entities(tmp_path):
         [sys.executable, "-m", "evenrank.cli", *map(str, command)], capture_output=True, text=True
     )
     assert done.returncode == 0
-    assert "note: test: 1 of 1 triples have an entity or relation that train never shows" in done.stderr
-    assert "; --unseen drop leaves them out\n" in done.stderr  # as the shell has it
+    assert "note: test: 1 of 1 triples have an entity or relation not seen in training" in done.stderr
+    assert "; drop them with the option unseen\n" in done.stderr
     assert "has no triples to rank" in run(*command, "--unseen", "drop", code=2)
 
 
@@ -246,7 +246,7 @@ def test_data_show_and_check(tmp_path):
     (tmp_path / "train.csv").write_text("a,r,b\na,r,b\n")
     (tmp_path / "test.csv").write_text("a,r,b\n")
     text = run("data", "check", tmp_path)
-    assert "note     train: 1 of 2 triples repeat an earlier one" in text
+    assert "note     train: 1 of 2 triples are duplicates" in text
     assert "warning  test: 1 of 1 triples are also in train" in text
     assert {"severity": "ok", "finding": "train: 2 triples"} in json.loads(
         run("data", "check", tmp_path, "--format", "json")
@@ -277,7 +277,7 @@ def test_help_and_version():
         (["chance", "mrr"], "needs either a data set or numbers of candidates; got neither; use --data"),
         (["chance", "mrr", "--data", "nations", "--sizes", "5"], "numbers of candidates; got both"),
         (["chance", "mrr", "--sizes", "abc"], "neither a file nor numbers of candidates; got 'abc'"),
-        (["chance", "mrr", "--sizes", "0"], "candidate counts must be at least 1; got 0"),
+        (["chance", "mrr", "--sizes", "0"], "numbers of candidates must be at least 1; got 0"),
         (["chance", "hits@0", "--sizes", "5"], "k >= 1"),
         (["chance", "1/hits@10", "--sizes", "50x3"], "infinite"),
         (["chance", "count", "--sizes", "5"], "no chance level"),
@@ -294,15 +294,15 @@ def test_help_and_version():
             ["adjust", "mrr=430", "--sizes", "50x3"],
             "impossible value of mrr; got mrr=430; allowed: 0.02 to 1",
         ),
-        (["rank", "no.safetensors", "--data", "nations"], "no such file; got no.safetensors"),
+        (["rank", "no.safetensors", "--data", "nations"], "no such file, folder or bundled model; got no.safetensors"),
         (["rank", "FILE", "--data", "nations"], "the format of this checkpoint is not recognised"),
         (["rank", "MODEL"], "Missing option '--data'"),
-        (["rank", "MODEL", "--data", "nowhere"], "no such folder or graph; got 'nowhere'"),
-        (["rank", "MODEL", "--data", "umls"], "do not number entities and relations alike"),
+        (["rank", "MODEL", "--data", "nowhere"], "no such folder or benchmark; got 'nowhere'"),
+        (["rank", "MODEL", "--data", "umls"], "model and graph number entities and relations differently"),
         (["rank", "MODEL", "--data", "nations", "--split", "dev"], "no such split; got 'dev'"),
         (["rank", "MODEL", "--data", "nations", "--filter", "dev"], "no such split; got 'dev'"),
         (["rank", "MODEL", "--data", "nations", "--candidates", "few"], "unknown candidates; got 'few'"),
-        (["rank", "MODEL", "--data", "nations", "--candidates", "sampled:x"], "write sampled:500"),
+        (["rank", "MODEL", "--data", "nations", "--candidates", "sampled:x"], "write e.g. sampled:500"),
         (["rank", "MODEL", "--data", "nations", "--candidates", "typed"], "not among the candidates"),
         (
             ["rank", "MODEL", "--data", "nations", "--candidates", "typed"],
@@ -317,7 +317,7 @@ def test_help_and_version():
         (["rank", "MODEL", "--data", "nations", "--memory", "many"], "memory must be a size"),
         (["rank", "MODEL", "--data", "nations", "--threads", "0"], "threads must be"),
         (["rank", "MODEL", "--data", "nations", "-o", "no/where/r.parquet"], "got no such folder"),
-        (["data", "show", "nowhere"], "no such folder or graph; got 'nowhere'"),
+        (["data", "show", "nowhere"], "no such folder or benchmark; got 'nowhere'"),
         (["data", "check", "FILE"], "has no triples"),
         (["nonsense"], "No such command 'nonsense'"),
         (["evaluate", "--nonsense"], "No such option"),
@@ -398,7 +398,7 @@ def test_compare_errors(files, tmp_path):
     assert "comparing needs two models or more" in run("compare", files[0], code=2)
     er.Ranks.load(files[0])[5:].save(tmp_path / "rotate.parquet")
     message = run("compare", files[0], tmp_path / "rotate.parquet", code=2)
-    assert "not tested on the same targets; got 5 only in transe and 0 only in rotate" in message
+    assert "the models have different targets; got 5 only in transe and 0 only in rotate" in message
     assert "unknown baseline" in run("compare", *files, "--baseline", "x", code=2)
     message = run("evaluate", files[0], "--level", "0.95", "--seed", 1, code=2)
     assert "need --interval; got --level, --seed; add --interval delta" in message
@@ -490,7 +490,7 @@ def test_unnamed_data_sets_and_models_are_named_by_folders_and_files(tmp_path):
 def test_compare_across_data_sets_errors(tmp_path):
     files = kept(tmp_path, {f"{d}-{m}": of(d, m, 0) for d in ("d1", "d2") for m in ("A", "B")})
     message = run("compare", *files[:3], "--across", code=2)
-    assert "every model must be there on every data set; got no ranks of B on d2" in message
+    assert "every model needs ranks on every data set; got no ranks of B on d2" in message
     message = run("compare", *files, "--across", "-m", "mrr", "-m", "hits@10", code=2)
     assert message == "--across orders models by one metric; got mrr, hits@10; run it once per metric"
     message = run("compare", *files, "--across", "--mixed", "--baseline", "A", code=2)

@@ -389,7 +389,7 @@ def test_unseen():
         f"test: 1 of 1 {what} (0 entities, 1 relations)",
     ]
     assert GRAPH.unseen == "keep"
-    assert GRAPH.notes == tuple(f"{note}; unseen='drop' leaves them out" for note in notes)
+    assert GRAPH.notes == tuple(f"{note}; drop them with the option unseen" for note in notes)
     graph = Graph.of(IDS, entities=ENTITIES, relations=RELATIONS, unseen="drop")
     assert graph.unseen == "drop"
     assert (graph.entities, graph.relations) == (tuple(ENTITIES[:-1]), tuple(RELATIONS[:-1]))
@@ -397,7 +397,7 @@ def test_unseen():
     assert graph.splits["valid"].tolist() == IDS["valid"][:1].tolist()
     assert graph.splits["test"].shape == (0, 3)
     assert graph.notes == (
-        *(f"{note}; left out, as unseen='drop' asks" for note in notes),
+        *(f"{note}; left out (unseen: drop)" for note in notes),
         "1 entities and 1 relations that train lacks were removed",
     )
 
@@ -431,7 +431,7 @@ def test_findings():
         (
             "note",
             "test: 1 of 3 triples have an entity or relation that train never shows "
-            "(1 entities, 1 relations); unseen='drop' leaves them out",
+            "(1 entities, 1 relations); drop them with the option unseen",
         ),
         ("note", "2 entities and 0 relations stand in no triple"),
         ("ok", "2 triples lead back to their head"),
@@ -700,7 +700,7 @@ def test_shared_notes():
     triples, entities, relations = unseen
     assert graph.notes[-1] == (
         f"test: {triples} of {asked:,} triples have an entity or relation not seen in training "
-        f"({entities} entities, {relations} relations); unseen='drop' leaves them out"
+        f"({entities} entities, {relations} relations); drop them with the option unseen"
     )
 
 

@@ -61,7 +61,7 @@ class Graph:
       test       2
       hash       799b2f11f23e1a4e
       note       test: 1 of 2 triples have an entity or relation not seen in training (1 entities, 0
-                 relations); unseen='drop' leaves them out
+                 relations); drop them with the option unseen
     """
 
     name: str
@@ -155,7 +155,7 @@ class Graph:
         entity, relation = (np.cumsum(mask) - 1 for mask in seen)
         lost = {split: (rows, text) for split, rows, text in self._unseen()}
         kept = {s: t[~lost[s][0]] if s in lost else t for s, t in self.splits.items()}
-        notes = [f"{text}; left out because of unseen='drop'" for _, text in lost.values()]
+        notes = [f"{text}; left out (unseen: drop)" for _, text in lost.values()]
         gone = [int((~mask).sum()) for mask in seen]
         if any(gone):
             notes.append(
@@ -324,7 +324,7 @@ class Graph:
             for a, b in combinations(keys, 2)
         )
         judge("warning", shared, "no triple is in two splits")
-        unseen = (f"{text}; unseen='drop' leaves them out" for _, _, text in self._unseen())
+        unseen = (f"{text}; drop them with the option unseen" for _, _, text in self._unseen())
         judge("note", [*self.dropped, *unseen], "all entities and relations are seen in training")
         unused = [int((~mask).sum()) for mask in self._present(*self.splits)]
         judge(

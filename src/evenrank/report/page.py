@@ -91,7 +91,7 @@ def _results(report: Report) -> list[str]:
     parts = [
         text(
             f"{lead}, its adjusted index (0 at chance level, 1 if perfect; comparable across data sets) "
-            "and its z-score (standard deviations above chance level; grows with the number of targets)."
+            "and its z (standard deviations above chance level; grows with the number of targets)."
         )
     ]
     if "metrics" in report.figures:
@@ -159,7 +159,7 @@ def _tests(report: Report) -> list[str]:
     notes = dict.fromkeys(note for made in findings.comparisons.values() for note in made.notes)
     return [
         text(
-            f"Differences on the same targets, with {findings.percent} confidence intervals: "
+            f"Differences on the same targets with {findings.percent} confidence intervals; p-values of "
             f"{findings.tested}."
         ),
         card(
@@ -256,10 +256,10 @@ def _averages(report: Report) -> list[str]:
 def _calibration(report: Report) -> list[str]:
     worst = max(report.findings.calibration, key=lambda row: row["ratio"])
     words = (
-        "A z-score can be read as a p-value only as far as the null distribution is normal. Here the "
-        f"largest deviation is on {worst['data']}: random ranking reaches z({worst['metric']}) = "
-        f"{worst['z']} with probability {worst['exact']:.1e}, a normal distribution with "
-        f"{worst['normal']:.1e}."
+        "z can be read as a p-value only as far as the null distribution is normal. Relative to the "
+        f"normal one, its tail is heaviest on {worst['data']}: random ranking reaches "
+        f"z({worst['metric']}) = {worst['z']} with probability {worst['exact']:.1e}, a normal "
+        f"distribution with {worst['normal']:.1e}."
     )
     caption = (
         "Exact tail probability of z under random ranking, divided by that of a normal distribution."

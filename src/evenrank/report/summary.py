@@ -24,7 +24,7 @@ def title(benchmarks: Sequence[Benchmark]) -> str:
 def summary(findings: Findings) -> list[str]:
     """Summarize a report in a few sentences per data set and some across data sets."""
     lines = [" ".join(_benchmark(findings, benchmark)) for benchmark in findings.benchmarks]
-    tests = [f"p-values: {findings.tested}."] if findings.comparisons else []
+    tests = [f"All p-values are from {findings.tested}."] if findings.comparisons else []
     return [*lines, *_across(findings), *_ties(findings), *tests]
 
 

@@ -99,7 +99,11 @@ class Library:
                 f"{path} does not name its model, and its tables fit several",
                 got=f"tables {', '.join(tables)}",
                 allowed=", ".join(names),
-                do=["set ", Option("format", f"{self.name}:{names[0]}"), ", or rename the file"],
+                do=[
+                    "set ",
+                    Option("format", f"{self.name}:{names[0]}", "model-format"),
+                    ", or rename the file",
+                ],
             )
         name = named[0] if guessed else names[0]
         notes = (f"assumed to be {name}, by the name of the file",) if guessed else ()

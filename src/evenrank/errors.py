@@ -25,7 +25,7 @@ class Option:
         Name of the parameter in Python.
     value : object, optional
         The value to pass.
-    shell : str, optional
+    flag : str, optional
         Name of the shell option, if it is not that of the parameter.
 
     Examples
@@ -35,13 +35,13 @@ class Option:
     ("unseen='drop'", '--unseen drop')
     >>> str(Option("candidates")), Option("candidates").in_shell()
     ('candidates=', '--candidates')
-    >>> Option("format", "pykeen", shell="model-format").in_shell()
+    >>> Option("format", "pykeen", flag="model-format").in_shell()
     '--model-format pykeen'
     """
 
     name: str
     value: Any = None
-    shell: str | None = None
+    flag: str | None = None
 
     def __str__(self) -> str:
         """Format as a keyword argument."""
@@ -56,7 +56,7 @@ class Option:
             The option, with its value if there is one.
         """
         value = "" if self.value is None or self.value is True else f" {self.value}"
-        return f"--{self.shell or self.name.replace('_', '-')}{value}"
+        return f"--{self.flag or self.name.replace('_', '-')}{value}"
 
 
 class EvenrankError(ValueError):

@@ -85,7 +85,7 @@ def _reader(path: Path, name: str) -> Any:
             if known
             else [
                 "set ",
-                Option("format", shell="model-format"),
+                Option("format", flag="model-format"),
                 ", or build the model from its arrays (er.models.TransE(...), ...)",
             ],
         )

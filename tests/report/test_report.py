@@ -253,7 +253,7 @@ def test_summary_does_not_claim_undecided_differences():
     text = Report(*same).summary[0]
     p = Report(*same).findings.comparisons["made up"].pairs[0].p_corrected
     assert p > 0.05
-    assert "significantly better" not in text
+    assert "is significantly better" not in text
     assert (
         f"The difference from {'b' if 'a is best' in text else 'a'} is not significant (p = {p:.2g})."
         in text
@@ -538,9 +538,9 @@ def test_single_triple_has_no_interval(tmp_path):
     made = Report(ranks)
     assert isnan(made.findings.interval("mrr", "one", "m").low)
     assert any("no interval for mrr" in note for note in made.undefined)
-    assert any("one triple alone has no spread" in note for note in made.undefined)
+    assert any("a single triple has no variance" in note for note in made.undefined)
     assert "interval" not in made.summary[0]
-    assert "one triple alone has no spread" in made.save(tmp_path / "one.html").read_text()
+    assert "a single triple has no variance" in made.save(tmp_path / "one.html").read_text()
 
 
 def test_models_on_a_single_triple_are_not_tested(tmp_path):
@@ -548,7 +548,7 @@ def test_models_on_a_single_triple_are_not_tested(tmp_path):
     both = [er.Ranks([n], 0, 9, keys=names, protocol={"data": "d", "model": f"m{n}"}) for n in (1, 4)]
     made = Report(*both)
     assert made.findings.comparisons == {}
-    assert "significantly better" not in made.summary[0]
+    assert "is significantly better" not in made.summary[0]
     assert "a single triple is too few for a test" in made.save(tmp_path / "r.html").read_text()
     weighed = [made_up(name, 3, weights=np.eye(120)[0]) for name in "ab"]
     assert Report(*weighed).findings.comparisons == {}
@@ -628,7 +628,7 @@ def test_models_are_only_tested_if_keys_identify_the_targets(tmp_path):
         pl.DataFrame({"rank": ranks, "candidates": 9}).write_csv(file)
     unmatched = Report(*files)
     assert unmatched.findings.comparisons == {}
-    assert "significantly better" not in unmatched.summary[0]
+    assert "is significantly better" not in unmatched.summary[0]
     assert any("no tests: no key columns identify the targets" in n for n in unmatched.notes())
     matched = Report(*files, on="row")
     assert "over targets" in matched.summary[-1]
@@ -677,7 +677,7 @@ def test_level_applies_to_all_values_and_texts(tmp_path):
     text = made.save(tmp_path / "r.html").read_text()
     assert "95%" not in text
     assert "90% confidence intervals" in text
-    with pytest.raises(InputError, match="a level lies between 0 and 1"):
+    with pytest.raises(InputError, match="the confidence level must be between 0 and 1"):
         Report(*both, level=95)
 
 
@@ -774,7 +774,7 @@ def test_one_graph_and_one_metric_need_no_list(ranked):
     [
         (lambda f: [], "no ranks to report; pass Ranks or files of ranks"),
         (lambda f: [made_up("a", 3)[:0]], "has no ranks; a report needs at least one target"),
-        (lambda f: [er.Ranks.of([1], 3)], "ranks without the name of a model; got Ranks(1 targets)"),
+        (lambda f: [er.Ranks.of([1], 3)], "ranks without the name of a model; got Ranks(1 target)"),
         (lambda f: [made_up(" ", 3)], "ranks without the name of a model; got Ranks(120 targets"),
         (
             lambda f: [saved(f, "x.parquet", made_up("a", 3))] * 2,
@@ -785,17 +785,16 @@ def test_one_graph_and_one_metric_need_no_list(ranked):
                 saved(f, "x.parquet", made_up("a", 3)),
                 saved(f, "y.parquet", made_up("b", 3, n=90)),
             ],
-            "the models on made up cannot be compared: the models were not tested on the same "
+            "the models on made up cannot be compared: the models have different "
             "targets; got 30 only in {f}/x.parquet and 0 only in {f}/y.parquet",
         ),
         (
             lambda f: [made_up("a", 3), er.Ranks([0] * 120, 0, 9, keys=keys(120), protocol=MADE_UP)],
-            "(Ranks(120 targets, by head, relation, tail, side)); rank them with the same protocol; "
-            "if these are dif",
+            "in a and 9 in b; rank them with the same protocol; if these are dif",
         ),
         (
             lambda f: [made_up("a", 3), made_up("b", 3, weights=np.ones(120) * 2)],
-            "weigh their targets dif",
+            "the models have different weights; got a and b; ",
         ),
         (lambda f: [f / "absent.parquet"], "no such file"),
         (lambda f: [f / "absent.html"], "cannot read {f}/absent.html; got No such file"),

@@ -28,7 +28,7 @@ from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import TRIPLE, Ranks
-from evenrank.stats import On, joined, target_keys
+from evenrank.stats import On, joined, names_of, target_keys
 
 TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
@@ -244,7 +244,7 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     first, *others = group
     kept = first.on if all(source.on == first.on for source in others) else ""
     shared = [key for key in first.ranks.keys if all(key in source.ranks.keys for source in others)]
-    keys = on if isinstance(on, str) else ",".join(on or ()) or kept or ",".join(target_keys(shared))
+    keys = names_of("on", on) if on else kept or ",".join(target_keys(shared))
     # errors name files, not models
     rows = {source.where: source.ranks for source in group}
     try:

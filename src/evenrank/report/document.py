@@ -343,10 +343,10 @@ def _sources(given: Any, candidates: int | None) -> list[Source]:
         if not (given.protocol.model or "").strip():
             raise InputError(
                 "ranks without the name of a model",
-                got=f"{given!r}",
+                got=repr(given),
                 do='pass {"TransE": ranks}, or name it: ranks.with_protocol(model="TransE")',
             )
-        return [Source(f"{given.protocol.model} ({given!r})", given, "")]
+        return [Source(given.protocol.model or "", given, "")]
     if isinstance(given, str | os.PathLike):
         return read(Path(given), candidates)
     if isinstance(given, Mapping):
@@ -359,7 +359,7 @@ def _sources(given: Any, candidates: int | None) -> list[Source]:
 def _named(model: str, given: Any, candidates: int | None) -> Source:
     """Read the ranks of a single model and name it."""
     if isinstance(given, Ranks):
-        return Source(f"{model} ({given!r})", given.with_protocol(model=model), model)
+        return Source(model, given.with_protocol(model=model), model)
     sources = _sources(given, candidates)
     if len(sources) != 1:
         raise InputError(f"{given} has {len(sources)} models, but only one name", got=repr(model))

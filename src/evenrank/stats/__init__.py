@@ -20,7 +20,7 @@ whether a model that is better on one data set is better on others (`across_data
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
 from evenrank.stats._join import On, candidate_range, joined, target_keys
 from evenrank.stats._paired import Comparison, Pair, compare, signed
-from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms
+from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms, names_of
 from evenrank.stats._several import (
     AcrossDatasets,
     AverageRank,
@@ -54,6 +54,7 @@ __all__ = [
     "compare",
     "intervals",
     "joined",
+    "names_of",
     "plural",
     "signed",
     "summarize_runs",

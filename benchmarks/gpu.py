@@ -734,7 +734,7 @@ def written(bench: Bench, about: str) -> str:
     """Give everything so far as Markdown."""
     call = "python benchmarks/gpu.py FOLDER --out FILE"
     head = f"## On a GPU, {date.today().isoformat()}", f"{about}.", f"Again: `{call}`"
-    return "\n\n".join([*head, *(table.to_markdown() for table in bench.tables)]) + "\n"
+    return "\n\n".join([*head, *(table.markdown() for table in bench.tables)]) + "\n"
 
 
 def run(bench: Bench, name: str) -> None:

@@ -141,7 +141,7 @@ def main(path: Path) -> None:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     ours = [exact(row) for row in rows]
-    print(verdicts(rows, ours).to_markdown(), side_by_side(rows, ours).to_markdown(), sep="\n\n")
+    print(verdicts(rows, ours).markdown(), side_by_side(rows, ours).markdown(), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def table(arguments: argparse.Namespace) -> None:
     ]
     if arguments.markdown:
         header = [title.replace("\n", ", ") for title in header]
-        print(Table(header, lines, labels=2).to_markdown())
+        print(Table(header, lines, labels=2).markdown())
     else:
         print(Table(header, lines, labels=2).text())
 

@@ -95,7 +95,7 @@ class EvenrankError(ValueError):
         self.what = what
         parts = [what]
         if got is not None:
-            parts.append(f"got {got}")
+            parts.append("got " + " ".join(line.strip() for line in str(got).split("\n")))
         if allowed is not None:
             parts.append(f"allowed: {allowed}")
         self._problem = "; ".join(parts)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -224,7 +225,7 @@ def test_bad_scores_and_devices(device):
         er.rank(bad, TASKS["filtered"], device=device)
     with pytest.raises(er.errors.InputError, match="this device cannot be used; got 'nowhere'"):
         er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="nowhere")
-    with pytest.raises(er.errors.InputError, match=r"got 'torch:meta' \(there are no numbers on it\)"):
+    with pytest.raises(er.errors.InputError, match=r"got 'torch:meta' \(it holds no numbers\)"):
         er.rank(models(GRAPH, 2)[0], TASKS["filtered"], device="torch:meta")
     if not torch.backends.mps.is_available():
         with pytest.raises(er.errors.InputError, match=r"got 'torch:mps' \([^;]{1,99}\); allowed: cpu"):
@@ -234,9 +235,7 @@ def test_bad_scores_and_devices(device):
 
 @pytest.mark.parametrize("bad", [torch.ones(14, 2).to_sparse(), torch.ones(14, 2, device="meta")])
 def test_tensors_without_all_of_their_numbers(bad):
-    with pytest.raises(
-        er.errors.InputError, match=r"^entity must be a tensor with all of its numbers; got"
-    ):
+    with pytest.raises(er.errors.InputError, match=r"^entity must be a dense tensor with values; got"):
         er.models.DistMult(bad, np.ones((55, 2)))
     with pytest.raises(
         er.errors.InputError, match=r"^scores must be a tensor with all of its numbers; got"
@@ -246,7 +245,7 @@ def test_tensors_without_all_of_their_numbers(bad):
 
 def test_modules_are_ranked_by_their_scores():
     """A module can be called, but with what it was trained on."""
-    message = r"^a module is ranked by its method score\(queries, candidates\); got Embedding without"
+    message = r"^a torch module needs a method score\(queries, candidates\) .*; got Embedding without"
     with pytest.raises(er.errors.InputError, match=message):
         er.rank(torch.nn.Embedding(14, 4), TASKS["raw"])
 
@@ -378,24 +377,83 @@ def test_ranking_while_training(capsys):
 
 
 def check_rounding(model, task, ranks):
-    """Ranks of uncertified scores may differ from the exact ones by what rounding can explain.
+    """Ranks of uncertified scores differ from the exact ones by no more than rounding can explain.
 
-    tf32 keeps 11 bits of each factor, so a product is off by at most about `2^-10 |q| |e|`, whatever the
-    machine. Twice that is allowed: how sums are rounded differs between machines.
+    tf32 stores 10 bits after the leading one. Rounding a factor to them is off by at most `2^-11` of it,
+    truncating by `2^-10`; products of truncated factors by `2^-9 + 2^-20`, and so, by Cauchy and
+    Schwarz, scores by that times `|q| |e|`. Each addition in float32 is off by at most `2^-23` of the
+    partial sum. All machines stay within the total.
     """
+    begin = 0
     for part in task.parts:
         factored = model.factored(part.side)
+        end = begin + len(part.targets)
+        better, begin = ranks.better[begin:end], end
         if factored.form != "dot":
             continue
-        sizes = np.linalg.norm(factored.vectors(part.queries), axis=1)
-        slack = np.outer(sizes, np.linalg.norm(factored.table.astype(float), axis=1)) * 2.0**-9
+        vectors, table = factored.vectors(part.queries), factored.table.astype(float)
+        unit = 2.0**-9 + 2.0**-20 + (vectors.shape[1] + 1) * 2.0**-23
+        slack = np.outer(*(np.linalg.norm(rows, axis=1) for rows in (vectors, table))) * unit
         scores = factored.score(part.queries, slice(None))
-        for target, query, row in zip(part.targets, part.query_of, part.place, strict=True):
+        for target, query, place in zip(part.targets, part.query_of, part.place, strict=True):
             others = np.ones(part.size, dtype=bool)
             others[part.known[query]] = others[target] = False
             gap = (scores[query] - scores[query, target])[others]
             reach = (slack[query] + slack[query, target])[others]
-            assert (gap > reach).sum() <= ranks.better[row] <= (gap >= -reach).sum(), model.name
+            assert (gap > reach).sum() <= better[place] <= (gap >= -reach).sum(), model.name
+
+
+class Rounded:
+    """A model whose query vectors and table keep so many bits after the leading one."""
+
+    name = "rounded"
+
+    def __init__(self, model, bits, rounding):
+        self.model, self.bits, self.rounding = model, bits, rounding
+
+    def few_bits(self, numbers):
+        mantissa, exponent = np.frexp(numbers)
+        return np.ldexp(self.rounding(mantissa * 2.0 ** (self.bits + 1)), exponent - self.bits - 1)
+
+    def size(self, side):
+        return self.model.size(side)
+
+    def factored(self, side):
+        exact = self.model.factored(side)
+        table = self.few_bits(exact.table.astype(float))
+        return er.Factored(exact.form, table, lambda queries: self.few_bits(exact.vectors(queries)))
+
+
+@pytest.mark.parametrize(("d", "too_few"), [(5, 4), (64, 1)])
+def test_the_bound_of_rounding_holds_for_tf32_and_not_for_fewer_bits(d, too_few):
+    """It holds for factors that are rounded or truncated as tf32 does, and not for fewer bits."""
+    task = TASKS["filtered"]
+    for model in models(GRAPH, d)[:3]:
+        check_rounding(model, task, er.rank(model, task))
+        for rounding in (np.round, np.trunc):
+            check_rounding(model, task, er.rank(Rounded(model, 10, rounding), task))
+            with pytest.raises(AssertionError):
+                check_rounding(model, task, er.rank(Rounded(model, too_few, rounding), task))
+
+
+@pytest.mark.parametrize(
+    "change", [np.flip, lambda better: np.roll(better, 1), lambda better: better + 1]
+)
+def test_the_bound_of_rounding_can_fail(change):
+    for model in models(GRAPH, 5)[:3]:
+        ranks = er.rank(model, TASKS["filtered"])
+        with pytest.raises(AssertionError):
+            check_rounding(model, TASKS["filtered"], SimpleNamespace(better=change(ranks.better)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU to multiply in tf32")
+@pytest.mark.parametrize("d", [5, 64, 200])
+def test_uncertified_ranks_of_a_gpu_differ_by_rounding(d):
+    task = TASKS["filtered"]
+    for model in (m for m in models(GRAPH, d) if m.factored("tail").form == "dot"):
+        ranks = er.rank(model, task, device="cuda", exact=False)
+        assert ranks.protocol.scores == "float32"
+        check_rounding(model, task, ranks)
 
 
 HERE = os.path.dirname(__file__)

@@ -714,10 +714,10 @@ BAD_CALLS = [
     (lambda: rank(broken([[1j] * 3] * 2), PLAIN), ["a scorer must return numbers", "complex"]),
     (lambda: rank(broken([[None] * 3] * 2), PLAIN), ["a scorer must return numbers", "object"]),
     (lambda: rank(broken(np.zeros((2, 3))), LISTED), ["a scorer returned the wrong shape", r"\(2, 2\)"]),
-    (lambda: rank(remainder, "test"), ["a task is needed", "got str", "graph.task"]),
+    (lambda: rank(remainder, "test"), ["rank needs a Task", "got str", "graph.task"]),
     (
         lambda: rank(3, PLAIN),
-        ["this cannot be ranked", "got int", "a function of queries and candidates"],
+        ["not a model", "got int", "a function of queries and candidates"],
     ),
     (lambda: rank(remainder, PLAIN, exact="no"), ["exact must be True or False; got 'no'"]),
     (lambda: rank(remainder, PLAIN, device="tpu"), ["device", "'tpu'"]),
@@ -733,7 +733,7 @@ BAD_CALLS = [
     *[
         (
             lambda threads=threads: rank(remainder, PLAIN, threads=threads),
-            ["threads must be a whole number"],
+            ["threads must be a positive integer"],
         )
         for threads in (0, -1, 1.5, "2", True)
     ],
@@ -758,39 +758,39 @@ BAD_CALLS = [
     ),
     (
         lambda: rank(er.Factored("dot", np.ones((4, 2)), remainder), PLAIN),
-        ["do not have the same candidates", "4 in the model, 3 in the task"],
+        ["the model has 4 candidates on side answer, the task 3"],
     ),
     (
         lambda: rank(DIST(np.ones((2, 2)), np.ones((2, 2))), GRAPH.task()),
-        ["do not have the same candidates", "2 in the model, 3 in the task", "unseen='drop'"],
+        ["the model has 2 candidates on side tail, the task 3", "unseen='drop'"],
     ),
     (
         lambda: rank(DIST(np.ones((2, 2)), np.ones((2, 2))), GRAPH.task(), exact=False),
-        ["do not have the same candidates"],
+        ["the model has 2 candidates on side tail, the task 3"],
     ),
     (
         lambda: rank(DIST(np.ones((5, 2)), np.ones((2, 2))), GRAPH.task(sides="pair")),
-        ["do not have the same candidates on side pair", "25 in the model, 9 in the task"],
+        ["the model has 25 candidates on side pair, the task 9"],
     ),
     (
         lambda: rank(DIST(np.ones((3, 2)), np.ones((1, 2))), GRAPH.task()),
-        ["the model does not know relation 1", "1 of that kind"],
+        ["relation 1 is not in the model", "a model of 1, numbered from 0"],
     ),
     (
         lambda: rank(DIST(np.ones((3, 2)), np.ones((1, 2))), GRAPH.task(sides="relation")),
-        ["do not have the same candidates on side relation"],
+        ["the model has 1 candidates on side relation, the task 2"],
     ),
     (
         lambda: rank(
             DIST(np.ones((3, 2)), np.ones((1, 2))), er.Task.of([[5, 0, -1]], [0], size=3, side="tail")
         ),
-        ["the model does not know entity 5"],
+        ["entity 5 is not in the model"],
     ),
     (
         lambda: rank(
             DIST(np.ones((3, 2)), np.ones((1, 2))), er.Task.of([[-1, 0, -1]], [0], size=3, side="tail")
         ),
-        ["the model does not know entity -1"],
+        ["entity -1 is not in the model"],
     ),
     (
         lambda: rank(
@@ -886,7 +886,7 @@ def test_out_of_memory_halves_the_batch(error, size):
         largest.append(len(queries))
         return remainder(queries, candidates)
 
-    with pytest.warns(RuntimeWarning, match="out of memory; going on with half"):
+    with pytest.warns(RuntimeWarning, match="out of memory; continuing with half"):
         ranks = rank(scorer, task)
     assert np.array_equal(counts(ranks), want)
     assert 50 < max(largest) <= 100  # halved until it fits, no further

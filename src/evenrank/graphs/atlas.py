@@ -256,6 +256,8 @@ def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
     """
     import polars as pl
 
+    if not isinstance(graph, Graph):
+        raise InputError("the atlas is built from Graphs", got=type(graph).__name__, do="use er.load")
     if graph.unseen == "drop":
         raise InputError(
             "the atlas counts candidates with and without entities not seen in training",

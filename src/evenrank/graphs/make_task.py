@@ -241,12 +241,19 @@ def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[G
 def _digest(given: Given) -> str:
     """Hash lists of candidates to eight characters."""
     digest = sha256()
-    for side in sorted(given):
-        lists = given[side]
-        items = lists.items() if isinstance(lists, Mapping) else enumerate(lists)
-        digest.update(side.encode())
-        for name, ids in sorted(items, key=lambda item: int(item[0])):
-            digest.update(f"{name}:{np.asarray(ids).tolist()}".encode())
+    try:
+        for side in sorted(given):
+            lists = given[side]
+            items = lists.items() if isinstance(lists, Mapping) else enumerate(lists)
+            digest.update(side.encode())
+            for name, ids in sorted(items, key=lambda item: int(item[0])):
+                digest.update(f"{name}:{np.asarray(ids).tolist()}".encode())
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(
+            "candidates of a side must be lists of ids",
+            got=f"{given!r:.60}",
+            allowed="a list per triple, or a mapping from relations to lists",
+        ) from None
     return digest.hexdigest()[:8]
 
 

@@ -186,6 +186,8 @@ def find(name: str) -> Entry:
     Traceback (most recent call last):
     evenrank.errors.InputError: no such data set; got 'fb15k273'; did you mean fb15k237 or ...
     """
+    if not isinstance(name, str):
+        raise InputError("not the name of a data set", got=type(name).__name__)
     entry = lookup(name)
     if entry is None:
         raise InputError("no such data set", got=repr(name), do=near(name))

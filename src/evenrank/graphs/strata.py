@@ -73,7 +73,9 @@ def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> 
     if not isinstance(ranks, Ranks):
         raise InputError("strata are added to Ranks", got=type(ranks).__name__)
     if not isinstance(graph, Graph):
-        raise InputError("strata need the Graph that was ranked", got=type(graph).__name__, do="er.load")
+        raise InputError(
+            "strata need the Graph that was ranked", got=type(graph).__name__, do="use er.load"
+        )
     unknown = [name for name in names if not isinstance(name, str) or name not in STRATA]
     if unknown:
         raise InputError("unknown stratum", got=repr(unknown[0]), allowed=", ".join(STRATA))

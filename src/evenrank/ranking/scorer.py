@@ -120,8 +120,10 @@ class Factored:
 
     def __post_init__(self) -> None:
         """Check the table."""
-        if self.form not in FORMS:
+        if not isinstance(self.form, str) or self.form not in FORMS:
             raise InputError("unknown form of score", got=repr(self.form), allowed=", ".join(FORMS))
+        if not callable(self.queries):
+            raise InputError("queries must be a function of arrays", got=type(self.queries).__name__)
         rows = array("the table of candidates", self.table)
         if rows.ndim != 2 or 0 in rows.shape or (self.form == "modulus" and rows.shape[1] % 2):
             raise InputError(

@@ -1,14 +1,14 @@
-"""Ranks: one row per ranked target, in columns; everything else is computed from them.
+"""Ranks: a row per ranked target, from which metrics are computed.
 
-A row holds three integers: `better`, how many candidates scored better than the target; `equal`, how
-many others scored the same; `candidates`, how many there were, the target included. The rank is then
-somewhere in `better + 1 .. better + equal + 1`. A weight and any number of key columns (head,
-relation, tail, side, ...) may stand beside them.
+A row has three integers: `better`, the number of candidates with a better score than the target;
+`equal`, the number of other candidates with the same score; and `candidates`, the number of candidates,
+the target included. The rank is one of `better + 1 .. better + equal + 1`. Rows may have a weight and
+any number of keys (head, relation, tail, side, ...).
 
 File schema (Parquet or CSV): integer columns `better`, `equal`, `candidates`; optional float `weight`;
-every other column is a key. Files of others may instead give `rank` (half-integers are mean ranks of
-ties) or `optimistic` and `pessimistic`. The protocol is JSON: in Parquet under the metadata key
-`evenrank`, in CSV in a first line that starts with `# evenrank`.
+all other columns are keys. Files of other tools may have `rank` (half-integers are mean ranks of ties)
+or `optimistic` and `pessimistic` instead, and may lack `candidates`. The protocol is JSON: in Parquet
+files under the metadata key `evenrank`, in CSV files in a first line that starts with `# evenrank`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,9 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.export import Framed
-from evenrank._internal.files import replacing
+from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Table
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
@@ -49,7 +48,19 @@ PREVIEW = 10  # rows that a notebook shows
 
 @dataclass(frozen=True)
 class Work:
-    """What ranking took: scores, seconds, pairs that needed float64, and which kernels did it."""
+    """The cost of ranking.
+
+    Parameters
+    ----------
+    scores : int
+        The number of scores.
+    seconds : float
+        Wall-clock time.
+    undecided : int
+        Pairs of scores that were compared again in float64.
+    kernels : str
+        The kernels that compared scores.
+    """
 
     scores: int
     seconds: float
@@ -57,21 +68,25 @@ class Work:
     kernels: str
 
 
+class RowIndexError(InputError, IndexError):
+    """An index of a row is out of range."""
+
+
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Ranks(Framed):
-    """Ranked targets, in columns: a frozen value.
+    """Ranks of targets: an immutable table from which metrics are computed.
 
     Parameters
     ----------
     better : array_like of int
-        For each target, how many candidates have a better score.
+        For each target, the number of candidates with a better score.
     equal : array_like of int
-        How many other candidates have the same score. The rank is then one of
-        ``better + 1, ..., better + equal + 1``; the tie-breaking rule decides.
+        The number of other candidates with the same score. The rank is one of
+        ``better + 1, ..., better + equal + 1``, by the tie-breaking rule.
     candidates : array_like of int, optional
-        How many candidates there are, the target included. Without it there are no chance levels.
+        The number of candidates, the target included. Chance-adjusted metrics require it.
     weights : array_like of float, optional
-        Weights of the targets; by default all count the same.
+        Weights of the targets; by default all weigh the same.
     keys : mapping of str to array_like, optional
         Columns that describe the targets (head, relation, tail, side, ...), to group by and to join on.
     protocol : Protocol or mapping, optional
@@ -80,16 +95,21 @@ class Ranks(Framed):
     Attributes
     ----------
     work : Work or None
-        What ranking took, where `evenrank.rank` made the ranks.
+        The cost of ranking, if `evenrank.rank` computed the ranks.
+
+    Raises
+    ------
+    InputError
+        If a column is invalid.
 
     See Also
     --------
-    Ranks.of : Ranks from the numbers that most tools report.
+    Ranks.of : Ranks from plain ranks, as most tools report them.
     Ranks.load : Ranks from a file.
 
     Notes
     -----
-    A single number in place of a column is repeated. Columns are read-only views, without a copy.
+    A single number in place of a column is repeated. Columns are read-only views of the arguments.
 
     Examples
     --------
@@ -104,7 +124,7 @@ class Ranks(Framed):
 
     better: Ints
     equal: Ints
-    candidates: Ints  # 0 where their number is unknown
+    candidates: Ints  # 0 if their number is unknown
     weights: Floats | None
     keys: Mapping[str, NDArray[Any]]
     protocol: Protocol
@@ -122,10 +142,9 @@ class Ranks(Framed):
     ) -> None:
         counts = columns.checked(better, equal, candidates, weights)
         rows = len(counts[0])
-        named = {name: columns.key(name, column, rows) for name, column in (keys or {}).items()}
-        self._hold(*counts, named, Protocol.of(protocol))
+        self._set(*counts, _key_columns(keys, rows), Protocol.of(protocol))
 
-    def _hold(
+    def _set(
         self,
         better: Ints,
         equal: Ints,
@@ -135,7 +154,7 @@ class Ranks(Framed):
         protocol: Protocol,
         work: Work | None = None,
     ) -> None:
-        """Hold columns that are known to be right, read-only."""
+        """Set columns that were checked, as read-only views."""
         for name, column in zip(columns.COUNTS, (better, equal, candidates), strict=True):
             object.__setattr__(self, name, _read_only(column))
         object.__setattr__(self, "weights", None if weights is None else _read_only(weights))
@@ -154,17 +173,17 @@ class Ranks(Framed):
         protocol: Protocol,
         work: Work,
     ) -> Self:
-        """Hold what `rank` counted; it needs no check, which would take a tenth of ranking on a GPU."""
+        """Create ranks without checks, which would take a tenth of the time of ranking on a GPU."""
         return cls._made(better, equal, candidates, None, keys, protocol, work)
 
     @classmethod
-    def _made(cls, *held: Any) -> Self:
+    def _made(cls, *columns: Any) -> Self:
         ranks = object.__new__(cls)
-        ranks._hold(*held)
+        ranks._set(*columns)
         return ranks
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes, and stay read-only: a read-only mapping cannot be pickled."""
+        """Pickle as read-only columns; read-only mappings cannot be pickled."""
         counts = self.better, self.equal, self.candidates, self.weights
         return Ranks._made, (*counts, dict(self.keys), self.protocol, self.work)
 
@@ -178,22 +197,22 @@ class Ranks(Framed):
         keys: Mapping[str, ArrayLike] | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Self:
-        """Take ranks as most tools report them.
+        """Create ranks from plain ranks, as most tools report them.
 
         Parameters
         ----------
         rank : array_like
             Ranks from 1; a half-integer is the mean rank of a tie of two.
         candidates : array_like of int, optional
-            How many candidates each target was ranked among, the target included. Without it, metrics
-            can be computed, but not their chance levels.
+            The number of candidates of each target, the target included. Chance-adjusted metrics
+            require it.
         weights, keys, protocol
             As for `Ranks`.
 
         Returns
         -------
         Ranks
-            The ranks, as counts of better and equal candidates.
+            The ranks.
 
         Raises
         ------
@@ -219,30 +238,30 @@ class Ranks(Framed):
         keys: Mapping[str, ArrayLike] | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Self:
-        """Take the best and the worst rank that ties allow.
+        """Create ranks from the best and the worst possible rank of each target.
 
         Parameters
         ----------
         optimistic, pessimistic : array_like of int
-            The rank if the target is placed before, or after, all candidates with the same score.
+            The rank if the target precedes, or follows, all other candidates with the same score.
         candidates, weights, keys, protocol
             As for `Ranks`.
 
         Returns
         -------
         Ranks
-            The ranks, as counts of better and equal candidates.
+            The ranks.
 
         Raises
         ------
         InputError
-            If a pessimistic rank is below its optimistic one.
+            If a pessimistic rank is below the optimistic one.
         """
         low = columns.integers("optimistic ranks", optimistic, 1)
         high = columns.repeat(
             "pessimistic ranks", columns.integers("pessimistic ranks", pessimistic, 1), len(low)
         )
-        columns.refuse(high < low, high, "a pessimistic rank is below its optimistic one")
+        columns.reject(high < low, high, "a pessimistic rank is below its optimistic one")
         return cls(low - 1, high - low, candidates, weights=weights, keys=keys, protocol=protocol)
 
     @classmethod
@@ -256,7 +275,7 @@ class Ranks(Framed):
         keys: Mapping[str, ArrayLike] | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Self:
-        """Rank each row's target in a dense matrix of scores, for small cases.
+        """Rank a target in each row of a matrix of scores.
 
         Parameters
         ----------
@@ -265,19 +284,19 @@ class Ranks(Framed):
         target : array_like of int
             The column of each row's target.
         known : array_like of bool, optional
-            Marks other known answers, which are left out; the target itself always stays.
+            True for known true answers, which are filtered; the target itself is always kept.
         weights, keys, protocol
             As for `Ranks`.
 
         Returns
         -------
         Ranks
-            A rank per row.
+            The rank of the target of each row.
 
         Raises
         ------
         InputError
-            If scores contain NaN, or a target is no column.
+            If scores contain NaN, or a target is not a column.
 
         Examples
         --------
@@ -285,7 +304,7 @@ class Ranks(Framed):
         >>> r.better.tolist(), r.equal.tolist(), r.candidates.tolist()
         ([0], [1], [2])
         """
-        matrix = np.asarray(scores)
+        matrix = columns.as_array("scores", scores)
         if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
             raise InputError(
                 "scores must be a matrix of numbers, a row per query and a column per candidate",
@@ -299,21 +318,23 @@ class Ranks(Framed):
                 do="mend the model; a NaN has no rank",
             )
         at = columns.repeat("target", columns.integers("target", target, 0), len(matrix))
-        columns.refuse(at >= matrix.shape[1], at, "a target is not among the candidates (columns)")
+        columns.reject(at >= matrix.shape[1], at, "a target is not among the candidates (columns)")
         others = np.ones(matrix.shape, dtype=bool)
         if known is not None:
-            mask = np.asarray(known, dtype=bool)
+            mask = columns.as_array("known", known)
+            if mask.dtype.kind != "b" and not np.isin(mask, (0, 1)).all():
+                raise InputError("known must be true or false", got=columns.described(mask))
             if mask.shape != matrix.shape:
                 raise InputError(
                     "known and scores differ in shape", got=f"{mask.shape} and {matrix.shape}"
                 )
-            others = ~mask
+            others = ~mask.astype(bool)
         rows = np.arange(len(matrix))
         others[rows, at] = False
-        goal = matrix[rows, at][:, None]
+        wanted = matrix[rows, at][:, None]
         return cls(
-            ((matrix > goal) & others).sum(axis=1),
-            ((matrix == goal) & others).sum(axis=1),
+            ((matrix > wanted) & others).sum(axis=1),
+            ((matrix == wanted) & others).sum(axis=1),
             others.sum(axis=1) + 1,
             weights=weights,
             keys=keys,
@@ -331,14 +352,38 @@ class Ranks(Framed):
         protocol: Protocol | Mapping[str, Any] | None = None,
         where: str = "table",
     ) -> Self:
-        """Take a polars, pandas or Arrow table with the columns of the file schema.
+        """Create ranks from a polars, pandas or Arrow table with the columns of the file schema.
 
-        Errors name it as `where` does.
+        Parameters
+        ----------
+        frame : polars.DataFrame, pandas.DataFrame, pyarrow.Table or mapping
+            The table; columns are named as in files of ranks.
+        candidates : array_like of int, optional
+            Numbers of candidates, for tables without them.
+        protocol : Protocol or mapping, optional
+            How the ranks were computed.
+        where : str
+            What error messages call the table.
+
+        Returns
+        -------
+        Ranks
+            The ranks.
+
+        Raises
+        ------
+        InputError
+            If the columns are not those of ranks.
+
+        Examples
+        --------
+        >>> Ranks.from_frame({"rank": [1, 2.5], "relation": ["a", "b"]})
+        Ranks(2 targets; keys: relation)
         """
         import polars as pl
 
         if not isinstance(frame, pl.DataFrame):
-            # column by column, because polars would need pyarrow to take a pandas frame whole
+            # column by column, because polars requires pyarrow to convert a pandas frame
             content = (
                 {str(name): frame[name].to_numpy() for name in frame.columns}
                 if type(frame).__module__.startswith("pandas")
@@ -347,20 +392,35 @@ class Ranks(Framed):
             try:
                 frame = pl.DataFrame(content)
             except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-                raise InputError(
-                    "not a table of ranks", got=type(frame).__name__, do=f"({error})"
-                ) from None
+                reason = str(error).splitlines()[0]
+                raise InputError(f"not a table of ranks ({reason})", got=type(frame).__name__) from None
         return cls._from_polars(frame, where, candidates, protocol)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Self:
-        """Read a Parquet or CSV file of the schema above.
+        """Read ranks from a Parquet or CSV file.
 
-        `candidates` serves files that lack that column.
+        Parameters
+        ----------
+        path : str or PathLike
+            A file with the columns `better` and `equal`, or `rank`, or `optimistic` and `pessimistic`;
+            optionally `candidates` and `weight`. All other columns are keys.
+        candidates : array_like of int, optional
+            Numbers of candidates, for files without them.
+
+        Returns
+        -------
+        Ranks
+            The ranks, with the protocol of the file.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read or is no file of ranks.
         """
-        path = Path(path)
+        path = as_path(path)
         frame, protocol = read_table(path)
-        with columns.said_of(str(path)):
+        with columns.errors_name_file(str(path)):
             return cls._from_polars(frame, str(path), candidates, protocol)
 
     @classmethod
@@ -392,8 +452,20 @@ class Ranks(Framed):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a Parquet file (or CSV, by the name's ending): whole, or not at all."""
-        kind = Path(path).suffix
+        """Write the ranks and their protocol to a file, atomically.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file; names that end in .csv and .tsv are written as text, all others as Parquet.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
+        path = as_path(path)
+        kind = path.suffix
         protocol = json.dumps(self.protocol.to_dict(), ensure_ascii=False)
         with replacing(path) as file:
             if kind in (".csv", ".tsv"):
@@ -409,127 +481,157 @@ class Ranks(Framed):
         return {**self.keys, **counts, **weight}
 
     def to_xarray(self) -> xr.Dataset:
-        """Give an xarray data set along `target`, with the keys as coordinates (needs xarray)."""
+        """Convert to an xarray data set (requires xarray).
+
+        Returns
+        -------
+        xarray.Dataset
+            A variable per column along the dimension `target`; keys are coordinates.
+        """
         return super().to_xarray().set_coords([*self.keys]).assign_attrs(self.protocol.to_dict())
 
-    # What is made of them ----------------------------------------------------------------------
+    # Rows, copies and results ----------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Number of ranked targets."""
+        """The number of targets."""
         return len(self.better)
 
     def __repr__(self) -> str:
-        """Say how much it holds, of what."""
-        about = [f"{len(self):,} targets"]
+        """Summarise the ranks in one line."""
+        about = [f"{len(self):,} target{'s' * (len(self) != 1)}"]
         about += [f"keys: {', '.join(self.keys)}"] * bool(self.keys)
         about += ["weighted"] * (self.weights is not None)
+        about += ["candidates unknown"] * (not self.has_candidates)
         about += [str(self.protocol)] * (self.protocol != Protocol())
         return f"Ranks({'; '.join(about)})"
 
     def _repr_html_(self) -> str:
-        """Show the first rows in a notebook."""
+        """Show the first rows as an HTML table, in notebooks."""
         shown = {name: column[:PREVIEW].tolist() for name, column in self._columns().items()}
         rows = [[str(value) for value in row] for row in zip(*shown.values(), strict=True)]
         more = [f"{len(self) - PREVIEW:,} more targets"] * (len(self) > PREVIEW)
         return Table([*shown], rows, [*more, str(self.protocol)], labels=len(self.keys)).html()
 
     def __getitem__(self, rows: int | slice | NDArray[Any]) -> Ranks:
-        """Select rows by slice, mask or index array; a single index gives a single row."""
-        if isinstance(rows, int | np.integer):
-            rows = np.array([rows])
+        """Select rows by a slice, a mask or indices; a single index selects one row."""
+        if not isinstance(rows, slice):
+            index = columns.as_array("rows", rows)
+            if index.ndim > 1 or (
+                index.dtype.kind not in ("iub" if index.ndim else "iu") and index.size
+            ):
+                raise InputError("rows must be a slice, a mask or indices", got=columns.described(index))
+            rows = np.atleast_1d(index) if index.size else index.astype(np.int64)
+        try:
+            counts = [getattr(self, name)[rows] for name in columns.COUNTS]
+        except (IndexError, TypeError):
+            raise RowIndexError(
+                "a row is out of range", got=repr(rows)[:60], allowed=f"0 to {len(self) - 1}"
+            ) from None
         return Ranks._made(
-            *(getattr(self, name)[rows] for name in columns.COUNTS),
+            *counts,
             None if self.weights is None else self.weights[rows],
             {name: column[rows] for name, column in self.keys.items()},
             self.protocol,
         )
 
     def with_keys(self, keys: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Ranks:
-        """Give the same ranks with some key columns added or replaced.
+        """Return the same ranks with key columns added or replaced.
 
         Parameters
         ----------
-        keys, **more
-            Columns by name, with a value per target; a single value is repeated.
+        keys : mapping of str to array_like, optional
+            Columns with a value per target; a single value is repeated.
+        **more : array_like
+            Further columns.
 
         Returns
         -------
         Ranks
-            Ranks that share the other columns.
+            New ranks, which share the other columns.
 
         Examples
         --------
         >>> Ranks.of([1, 2]).with_keys(side=["head", "tail"])
         Ranks(2 targets; keys: side)
         """
-        new = {name: columns.key(name, c, len(self)) for name, c in {**(keys or {}), **more}.items()}
-        counts = self.better, self.equal, self.candidates, self.weights
-        return Ranks._made(*counts, {**self.keys, **new}, self.protocol, self.work)
+        new = _key_columns({**columns.mapping("keys", keys), **more}, len(self))
+        return self._with(keys={**self.keys, **new})
 
-    def with_only_keys(self, keys: Mapping[str, NDArray[Any]]) -> Ranks:
-        """Give the same ranks with these key columns and no others."""
-        counts = self.better, self.equal, self.candidates, self.weights
-        return Ranks._made(*counts, keys, self.protocol, self.work)
+    def with_only_keys(self, keys: Mapping[str, ArrayLike]) -> Ranks:
+        """Return the same ranks with these key columns and no others.
+
+        Parameters
+        ----------
+        keys : mapping of str to array_like
+            Columns with a value per target; a single value is repeated.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share the other columns.
+        """
+        given = columns.mapping("keys", keys)
+        new = {name: column for name, column in given.items() if column is not self.keys.get(name)}
+        return self._with(keys={**given, **_key_columns(new, len(self))})
+
+    def _with(self, **changed: Any) -> Ranks:
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        return Ranks._made(*(held | changed).values())
 
     def with_protocol(
         self, protocol: Protocol | Mapping[str, Any] | None = None, /, **entries: Any
     ) -> Ranks:
-        """Give the same ranks with another protocol, or with some of its entries changed.
+        """Return the same ranks with another protocol, or with some of its entries changed.
 
         Parameters
         ----------
-        protocol
+        protocol : Protocol or mapping, optional
             The new protocol; a mapping changes entries of the present one.
-        **entries
+        **entries : object
             Entries to change; None removes one.
 
         Returns
         -------
         Ranks
-            Ranks that share all columns.
+            New ranks, which share all columns.
 
         Examples
         --------
         >>> Ranks.of([1, 2]).with_protocol(data="nations", model="TransE").protocol.model
         'TransE'
         """
-        if isinstance(protocol, Protocol):
-            base = protocol
-        else:
-            base = self.protocol.updated(Protocol.entries(protocol))
-        counts = self.better, self.equal, self.candidates, self.weights
-        return Ranks._made(*counts, self.keys, base.updated(entries), self.work)
+        if not isinstance(protocol, Protocol):
+            protocol = self.protocol.updated(Protocol.entries(protocol))
+        return self._with(protocol=protocol.updated(entries))
 
     def with_weights(self, weights: ArrayLike | None) -> Ranks:
-        """Give the same ranks with other weights.
+        """Return the same ranks with other weights.
 
         Parameters
         ----------
-        weights
+        weights : array_like of float or None
             A weight per target; None weighs all the same.
 
         Returns
         -------
         Ranks
-            Ranks that share all other columns.
+            New ranks, which share all other columns.
         """
-        given = None if weights is None else columns.weights(weights, len(self))
-        counts = self.better, self.equal, self.candidates
-        return Ranks._made(*counts, given, self.keys, self.protocol, self.work)
+        return self._with(weights=None if weights is None else columns.weights(weights, len(self)))
 
     def __add__(self, other: Ranks) -> Ranks:
-        """Put the rows of both together: same columns needed; what the protocols share is kept."""
+        """Concatenate the rows of both, which must have the same columns; keep the common protocol."""
         if not isinstance(other, Ranks):
             return NotImplemented
         mine, others = self._columns(), other._columns()
         if mine.keys() != others.keys():
             raise InputError(
-                "ranks with different columns cannot be put together",
+                "ranks with different columns cannot be concatenated",
                 got=f"{', '.join(mine)} and {', '.join(others)}",
             )
         if self.ties != other.ties:
             raise InputError(
-                "ranks with different tie-breaking rules cannot be put together",
+                "ranks with different tie-breaking rules cannot be concatenated",
                 got=f"{self.ties} and {other.ties}",
             )
         both = {name: np.concatenate([column, others[name]]) for name, column in mine.items()}
@@ -547,25 +649,44 @@ class Ranks(Framed):
 
     @property
     def tie_rate(self) -> float:
-        """Share of targets that tie with another candidate."""
+        """The share of targets that tie with another candidate."""
         return self.tally().tie_rate
 
     @property
     def ties(self) -> Ties:
-        """The tie rule of the library whose protocol the ranks were made with; else `expected`."""
+        """The default tie-breaking rule: that of the preset of the protocol, else "expected"."""
         preset = PRESETS.get(self.protocol.preset or "")
         return preset.ties if preset else "expected"
 
     def tally(self, average: str | Sequence[str] = "micro") -> Tally:
-        """Count the rows into a tally, weighted as the average asks.
+        """Convert to a tally, with the weights of an average.
 
-        `micro` weighs targets equally (or by their weight); `query`, `relation` or any key or keys
-        weigh each group equally, however many targets it has, so that hubs do not dominate.
+        Parameters
+        ----------
+        average : str or sequence of str
+            "micro" averages over targets; "query", "relation" or other keys are macro averages, in which
+            every group has the same weight, whatever its number of targets.
+
+        Returns
+        -------
+        Tally
+            The counts.
         """
         return Tally.of_checked(self.better, self.equal, self.candidates, self.weights_by(average))
 
     def weights_by(self, average: str | Sequence[str] = "micro") -> Floats | None:
-        """Give the weight of each target under an average; None where all weigh the same."""
+        """Compute the weights of targets under an average.
+
+        Parameters
+        ----------
+        average : str or sequence of str
+            As for `tally`.
+
+        Returns
+        -------
+        ndarray of float or None
+            A weight per target; None if all weigh the same.
+        """
         if average == "micro":
             return self.weights
         groups = self.units(average)
@@ -575,39 +696,54 @@ class Ranks(Framed):
         return np.divide(self.weights, total, out=np.zeros(len(self)), where=total > 0)
 
     def units(self, by: str | Sequence[str]) -> Ints:
-        """Number what belongs together: the targets of a query, or those alike in all keys named.
+        """Number the groups of targets that agree in some keys.
 
-        `triple` joins all that was asked about one triple, both sides.
+        Parameters
+        ----------
+        by : str or sequence of str
+            Names of keys, "query", or "triple", which joins both sides of a triple.
 
+        Returns
+        -------
+        ndarray of int
+            The number of the group of each target.
+
+        Raises
+        ------
+        InputError
+            If there is no such key.
+
+        Examples
+        --------
         >>> keys = {"head": ["a", "a"], "relation": "r", "tail": ["b", "b"], "side": ["head", "tail"]}
         >>> ranks = Ranks.of([1, 2], candidates=9, keys=keys)
         >>> [ranks.units(by).tolist() for by in ("triple", "query", "relation,side")]
         [[0, 0], [0, 1], [0, 1]]
         """
-        names = by.split(",") if isinstance(by, str) else list(by)
+        names = columns.column_names("keys", by)
         if names == ["triple"] and "triple" not in self.keys:
             names = list(TRIPLE)
         return (self._query() if names == ["query"] else self._codes(names))[0]
 
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
-        """Number the queries: a `query` key, or the known parts of head, relation, tail by side."""
+        """Number the queries, by the key `query`, or by side, relation and given entity."""
         if "query" in self.keys:
             return self._codes(["query"])
         missing = [name for name in ("head", "relation", "tail", "side") if name not in self.keys]
         if missing:
             raise InputError(
-                "averaging by query needs to know the queries",
+                "a macro average over queries requires keys that identify queries",
                 got=f"no key {', '.join(missing)}",
-                do="add a `query` key, or head, relation, tail and side",
+                do="add the key query, or head, relation, tail and side",
             )
         side = self.keys["side"]
         other = set(side.tolist()) - {"head", "tail"}
         if other:
             raise InputError(
-                "unknown side", got=repr(other.pop()), allowed="head, tail (what was asked for)"
+                "unknown side", got=repr(other.pop()), allowed="head, tail (the predicted side)"
             )
         either = np.where(side == "tail", self.keys["head"], self.keys["tail"])
-        given = columns.key("given", either, len(self))  # text, if either of them is
+        given = columns.key("given", either, len(self))  # text if either of them is
         return columns.encode([side, self.keys["relation"], given])
 
     def _codes(self, names: Sequence[str]) -> tuple[Ints, list[NDArray[Any]]]:
@@ -621,12 +757,34 @@ class Ranks(Framed):
         return columns.encode([self.keys[name] for name in names])
 
     def by(self, *keys: str) -> Groups:
-        """Split by one or more keys."""
+        """Group the targets by one or more keys.
+
+        Parameters
+        ----------
+        *keys : str
+            Names of key columns.
+
+        Returns
+        -------
+        Groups
+            The groups; iterate over them or evaluate them.
+
+        Raises
+        ------
+        InputError
+            If there is no such key, or there are no targets.
+
+        Examples
+        --------
+        >>> ranks = Ranks.of([1, 2, 10], keys={"relation": ["a", "a", "b"]})
+        >>> ranks.by("relation").evaluate("mr")["mr"].tolist()
+        [1.5, 10.0]
+        """
         if not len(self):
-            raise InputError("no ranks to split", do="rank at least one target")
+            raise InputError("no ranks to group")
         if not keys:
-            raise InputError("by() needs a key", allowed=", ".join(self.keys) or "(there are none)")
-        return Groups(self, keys)
+            raise InputError("by() requires a key", allowed=", ".join(self.keys) or "(there are none)")
+        return Groups(self, columns.column_names("keys", keys))
 
     def evaluate(
         self,
@@ -634,10 +792,31 @@ class Ranks(Framed):
         ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
     ) -> Evaluation[float]:
-        """Evaluate metrics: named ones, or the default table with chance level, index and z.
+        """Evaluate metrics.
 
-        `ties`: `expected` by default, or as the library does whose protocol the ranks were made with.
+        Parameters
+        ----------
+        *metrics : str or Metric, or list of them
+            The metrics; by default a selection with chance levels, adjusted indices and z-scores.
+        ties : str, optional
+            The tie-breaking rule; by default that of the preset of the protocol, else "expected".
+        average : str or sequence of str
+            "micro" averages over targets; "query", "relation" or other keys are macro averages.
 
+        Returns
+        -------
+        Evaluation
+            A mapping from metrics to values, which prints as a table.
+
+        Raises
+        ------
+        UnknownMetricError
+            If a metric is unknown.
+        NullDistributionError
+            If a chance-adjusted metric is requested, but the numbers of candidates are unknown.
+
+        Examples
+        --------
         >>> print(Ranks.of([1, 2, 40], candidates=50).evaluate("mrr", "index(mrr)", "z(mrr)"))
         metric   value   index       z
         ------  ------  ------  ------
@@ -650,29 +829,44 @@ class Ranks(Framed):
 
 
 class Groups:
-    """Ranks split by keys; iterate over (labels, ranks), or evaluate each."""
+    """Ranks grouped by keys; iteration yields labels and ranks of each group.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The ranks.
+    keys : sequence of str
+        Names of the keys to group by.
+    """
 
     def __init__(self, ranks: Ranks, keys: Sequence[str]) -> None:
-        """Number the groups; rows stay where they are."""
         self.ranks, self.names = ranks, tuple(keys)
         self._group, self._distinct = ranks._codes(keys)
 
     def __len__(self) -> int:
-        """Number of groups."""
+        """The number of groups."""
         return len(self._distinct[0])
 
     def __repr__(self) -> str:
-        """Say how many groups there are, and of what."""
+        """Summarise the groups in one line."""
         some = ", ".join("/".join(label) for label in self.labels[:3]) + ", ..." * (len(self) > 3)
         return f"Groups({len(self):,} by {', '.join(self.names)}: {some}; {len(self.ranks):,} targets)"
 
+    def _repr_html_(self) -> str:
+        """Show the first groups with their numbers of targets as an HTML table, in notebooks."""
+        counts = np.bincount(self._group)
+        rows = [[*label, f"{n:,}"] for label, n in zip(self.labels[:PREVIEW], counts, strict=False)]
+        more = [f"{len(self) - PREVIEW:,} more groups"] * (len(self) > PREVIEW)
+        notes = [*more, str(self.ranks.protocol)]
+        return Table([*self.names, "targets"], rows, notes, labels=len(self.names)).html()
+
     @cached_property
     def labels(self) -> tuple[tuple[str, ...], ...]:
-        """Labels of the groups, sorted."""
+        """The labels of the groups, sorted."""
         return tuple(zip(*(map(str, column) for column in self._distinct), strict=True))
 
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], Ranks]]:
-        """Give each group's labels and ranks."""
+        """Iterate over labels and ranks of the groups."""
         order = np.argsort(self._group, kind="stable")
         ends = np.cumsum(np.bincount(self._group, minlength=len(self)))
         for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True):
@@ -684,7 +878,18 @@ class Groups:
         ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
     ) -> Evaluation[Floats]:
-        """Evaluate each group, with its own chance level."""
+        """Evaluate metrics on each group, with its own chance levels.
+
+        Parameters
+        ----------
+        *metrics, ties, average
+            As for `Ranks.evaluate`.
+
+        Returns
+        -------
+        Evaluation
+            A mapping from metrics to arrays with a value per group.
+        """
         return evaluate(
             [ranks.tally(average) for _, ranks in self],
             metrics,
@@ -695,6 +900,12 @@ class Groups:
         )
 
 
+def _key_columns(keys: Mapping[str, ArrayLike] | None, rows: int) -> dict[str, NDArray[Any]]:
+    """Check key columns."""
+    given = columns.mapping("keys", keys)
+    return {name: columns.key(name, column, rows) for name, column in given.items()}
+
+
 def _read_only(column: NDArray[Any]) -> NDArray[Any]:
     view = column.view()
     view.flags.writeable = False
@@ -702,31 +913,31 @@ def _read_only(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:
-    """Give the tie rule that is asked for; else the one of the protocols that all were ranked by."""
+    """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
     return one_rule((ranks.ties for ranks in several), ties)
 
 
 def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
-    """Give the tie rule that is asked for; else the one that all agree on."""
+    """Return the given tie-breaking rule, else the one that all agree on."""
     distinct = sorted(set(rules))
     if ties is None and len(distinct) > 1:
         raise InputError(
-            "these were ranked by protocols that rank ties differently",
+            "the protocols of these ranks have different tie-breaking rules",
             got=", ".join(distinct),
-            do="choose one rule for all: ties= (--ties)",
+            do=["choose one for all with ", Option("ties")],
         )
     return ties or distinct[0]
 
 
 def average_name(average: str | Sequence[str]) -> str:
-    """Write an average as the protocol has it."""
-    return average if isinstance(average, str) else ",".join(average)
+    """Format an average as in protocols."""
+    return ",".join(columns.column_names("the average", average))
 
 
 def _columns_missing(where: str, have: Sequence[str]) -> InputError:
     return InputError(
-        f"{where} has no ranks evenrank can read",
+        f"{where} has no columns of ranks",
         got=f"columns {', '.join(have) or '(none)'}",
-        allowed="better + equal, rank, or optimistic + pessimistic; each with candidates",
-        do="rename the columns, or pass candidates= (--candidates) if only that one is missing",
+        allowed="better and equal, rank, or optimistic and pessimistic",
+        do="rename the columns",
     )

@@ -44,7 +44,7 @@ def connect(address: str, *, patience: float = PATIENCE) -> Iterator[Any]:
     if not isinstance(address, str):
         raise InputError(
             "the address of a Dask scheduler must be a text",
-            got=repr(address),
+            got=type(address).__name__,
             allowed="'local', or an address such as 'tcp://scheduler:8786'",
         )
     distributed = need("distributed")

@@ -103,9 +103,7 @@ def equal_models(triples: int, rng: np.random.Generator) -> Iterator[er.Ranks]:
 def rejection(times: int) -> None:
     share, slack = REJECTED
     error = 196 * sqrt(0.05 * 0.95 / times)
-    print(
-        f"\nsignificant differences of equal models at 5 %, of {times:,} pairs (known to +- {error:.1f} %)\n"
-    )
+    print(f"\nequal models, significant at 5 %, of {times:,} pairs (known to +- {error:.1f} %)\n")
     print(f"{'triples':>7}  {'test':12} {'unit':7} {'metric':10} {'rejected':>8}")
     for triples, test, unit, metric in (
         (200, "permutation", "triple", "mrr"),

@@ -1,4 +1,4 @@
-"""Published numbers: adjusted, taken back, read from tables, ranked; two ways to each figure."""
+"""Published values: adjusted, converted back, read from tables, ranked; each number in two ways."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from evenrank._internal.table import figure
 from evenrank.graphs import atlas
 from evenrank.metrics.adjusted import index
 from evenrank.metrics.chance import NullDistribution
-from evenrank.published import Board, Footing, Given, _footing
+from evenrank.published import Candidates, PublishedValue, Setting, _setting
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "published.md"
@@ -45,7 +45,7 @@ def run(*arguments, code=0, folder=None):
 
 
 def constant(queries, candidates):
-    """A scorer that knows nothing."""
+    """A scorer without information."""
     return np.zeros((len(queries), candidates.stop - candidates.start))
 
 
@@ -56,15 +56,15 @@ def nations():
 
 @pytest.fixture(scope="module")
 def ranked(nations):
-    """Every candidate of every target of Nations, ranked alike: the sizes come from the engine."""
+    """Ranks of a constant scorer on Nations: the numbers of candidates come from the engine."""
     return er.rank(constant, nations.task("test"), progress=False)
 
 
-# Values by data set --------------------------------------------------------------------------------
+# Values by data set -------------------------------------------------------------------------------
 
 
-def test_a_data_set_stands_for_its_candidate_counts(ranked, nations):
-    """By name from the atlas, by graph, and by the sizes that ranking counted: the same bits."""
+def test_a_data_set_is_equivalent_to_its_numbers_of_candidates(ranked, nations):
+    """By name, by graph, and by the numbers of candidates of a ranking: the same bits."""
     values = {"mrr": 0.476, "hits@10": 0.96, "mr": 3.5, "igmr": 0.4, "median": 2.0}
     by_name, by_graph = (er.adjust(values, data=data) for data in ("nations", nations))
     by_sizes = er.adjust(values, sizes=ranked)
@@ -73,22 +73,25 @@ def test_a_data_set_stands_for_its_candidate_counts(ranked, nations):
     assert by_name["index(mrr)"] == index(er.chance("mrr", ranked))(0.476)
 
 
-@pytest.mark.parametrize("side", ["head", "tail", "both"])
+@pytest.mark.parametrize("sides", ["head", "tail", "both"])
 @pytest.mark.parametrize("known", ["all", None])
 @pytest.mark.parametrize("split", ["valid", "test"])
-def test_split_side_and_filter_are_those_of_a_ranking(nations, split, side, known):
-    task = nations.task(split, sides=side, filter=known)
+def test_split_sides_and_filter_equal_those_of_a_ranking(nations, split, sides, known):
+    task = nations.task(split, sides=sides, filter=known)
     ranks = er.rank(constant, task, progress=False)
-    result = er.adjust({"mrr": 0.5}, data="nations", split=split, side=side, filter=known)
+    result = er.adjust({"mrr": 0.5}, data="nations", split=split, sides=sides, filter=known)
     assert result.to_dict() == er.adjust({"mrr": 0.5}, sizes=ranks).to_dict()
-    words = {k: v for k, v in task.protocol.items() if k not in ("content", "candidates")}
-    assert result.protocol.items() >= words.items()
+    words = task.protocol.to_dict()
+    words = {k: v for k, v in words.items() if k not in ("content", "candidates")}
+    assert result.protocol.to_dict().items() >= words.items()
     assert result.protocol.extra["tasks"] == str(len(ranks))
 
 
-def test_the_protocol_tells_protocols_apart(nations):
-    asked = [{}, {"split": "valid"}, {"side": "head"}, {"filter": None}, {"unseen": "drop"}]
-    prints = [er.adjust({"mrr": 0.5}, data="wn18rr", **options).fingerprint for options in asked]
+def test_settings_have_different_fingerprints(nations):
+    asked = [{}, {"split": "valid"}, {"sides": "head"}, {"filter": None}, {"unseen": "drop"}]
+    prints = [
+        er.adjust({"mrr": 0.5}, data="wn18rr", **options).protocol.fingerprint for options in asked
+    ]
     assert len(set(prints)) == len(prints)
     assert er.adjust({"mrr": 0.5}, data="WN18RR").protocol.data == "wn18rr"
     toy = er.Graph.of([[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="toy", unseen="drop")
@@ -96,7 +99,7 @@ def test_the_protocol_tells_protocols_apart(nations):
     assert er.adjust({"mrr": 0.9}, data=toy).protocol.data == "toy"
 
 
-def test_adjusted_values_are_taken_back():
+def test_adjusted_values_are_converted_back():
     raw = er.adjust({"mrr": 0.35, "mr": 470.0, "hits@10": 0.5}, data="fb15k237")
     for form in ("ratio", "index", "z"):
         names = [f"{form}({metric})" for metric in ("mrr", "mr", "hits@10")]
@@ -104,18 +107,18 @@ def test_adjusted_values_are_taken_back():
         assert back.to_dict() == pytest.approx(raw.to_dict(), rel=1e-9)
 
 
-def test_weights_go_with_sizes():
+def test_weights_of_sizes():
     sizes, weights = [5, 9], [3.0, 1.0]
     result = er.adjust({"mr": 2.0}, sizes=sizes, weights=weights)
     assert result["chance(mr)"] == pytest.approx((3 * 3 + 5) / 4)
     assert er.adjust({"mr": 2.0}, sizes=[5, 9], counts=[3, 1])["chance(mr)"] == (3 * 3 + 5) / 4
 
 
-# Percent -------------------------------------------------------------------------------------------
+# Percent ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["mrr", "hits@10", "igmr", "imr", "ndcg", "1/median", "index(mr)"])
-def test_percent_is_detected_and_said(name):
+def test_percent_is_detected_and_noted(name):
     percent, fraction = (er.adjust({name: x}, sizes={100: 9}) for x in (57.1, 0.571))
     assert percent.to_dict() == fraction.to_dict()
     assert percent.notes == (f"{er.parse(name)}=57.1 is read as 57.1 %",)
@@ -125,7 +128,7 @@ def test_percent_is_detected_and_said(name):
 
 
 @pytest.mark.parametrize(("name", "value"), [("mr", 57.1), ("z(mrr)", 3.0), ("ratio(mrr)", 2.5)])
-def test_what_does_not_end_at_one_is_never_percent(name, value):
+def test_metrics_without_maximum_one_are_never_percent(name, value):
     result = er.adjust({name: value}, sizes={100: 9}, percent=True)
     assert result[name] == pytest.approx(value)
     assert result.notes == ()
@@ -133,44 +136,55 @@ def test_what_does_not_end_at_one_is_never_percent(name, value):
 
 def test_percent_can_be_marked():
     marked = er.adjust({"hits@10": "57.1 %", "mrr": "0.476"}, data="wn18rr")
-    assert marked["hits@10"] == 0.571  # to the last bit: the point moves in decimals
+    assert marked["hits@10"] == 0.571  # to the last bit: converted in decimal
     assert marked.notes == ("hits@10=57.1 is read as 57.1 %",)
     small = er.adjust({"hits@1": "0.8%", "hits@10": "57.1%"}, data="wn18rr")
     assert (small["hits@1"], small["hits@10"]) == (0.008, 0.571)
     assert er.adjust({"hits@1": "0.8%"}, data="wn18rr", percent=False)["hits@1"] == 0.008
     with raises("values of hits@k may be percent or fractions; got hits@1=0.8 beside hits@10=57.1"):
         er.adjust({"hits@1": 0.8, "hits@10": "57.1%"}, data="wn18rr")
-    with raises("mr has no percent: it is not a part of 1; got 5%", er.errors.InputError):
+    with raises("mr cannot be in percent: its maximum is not 1; got 5%", er.errors.InputError):
         er.adjust({"mr": "5%"}, data="wn18rr")
 
 
-def test_percent_can_be_said():
+def test_percent_can_be_passed():
     assert er.adjust({"hits@1": 0.8}, sizes={500: 9}, percent=True)["hits@1"] == 0.008
     assert er.adjust({"hits@1": 0.8}, sizes={500: 9}, percent=False)["hits@1"] == 0.8
     assert er.adjust({"hits@1": 0.8}, sizes={500: 9})["hits@1"] == 0.8
     assert er.adjust({"mrr": 1.0, "hits@1": 100.0}, sizes={500: 9})["hits@1"] == 1.0
-    mixed = {"mrr": 0.476, "hits@1": 42.8, "hits@10": 57.1}  # MRR and hits in units of their own
+    mixed = {"mrr": 0.476, "hits@1": 42.8, "hits@10": 57.1}  # different units for MRR and hits
     assert er.adjust(mixed, data="wn18rr")["mrr"] == 0.476
     zero = er.adjust({"hits@1": 0.0, "hits@10": 57.1}, data="wn18rr")  # zero is zero in any unit
     assert zero["hits@1"] == 0.0
-    with raises("values of hits@k may be percent or fractions; got hits@1=0.8 beside hits@10=57.1; say"):
+    with raises(
+        "values of hits@k may be percent or fractions; got hits@1=0.8 beside hits@10=57.1; use one unit"
+    ):
         er.adjust({"hits@1": 0.8, "hits@10": 57.1}, data="wn18rr")
     assert er.adjust({"hits@1": 0.8, "hits@10": 57.1}, data="wn18rr", percent=True)["hits@1"] == 0.008
 
 
-# What cannot be -----------------------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"phi(mrr)": 0.9}, "phi.mrr. cannot be taken back to mrr: it is 1 to all digits from z = 9 on"),
-        ({"chance(mrr)": 0.1}, "cannot be taken back to mrr: a flat line, the same for every model"),
+        (
+            {"phi(mrr)": 0.9},
+            "phi.mrr. cannot be converted back to mrr: it is 1 to all digits from z = 9 on",
+        ),
+        ({"chance(mrr)": 0.1}, "cannot be converted back to mrr: it is the same for every model"),
         ({"count": 402}, "count does not depend on the ranks: there is no chance level"),
         ({"std": 3.0}, "std cannot be adjusted: neither large nor small values are better"),
         ({"variance": 3.0}, "var cannot be adjusted: neither large nor small"),
-        ({"macro mrr": 0.3}, "a macro average cannot be adjusted after the fact: how its groups weigh"),
-        ({"MRR_macro": 0.3}, "a macro average cannot .* got 'MRR_macro'; adjust the plain average"),
+        (
+            {"macro mrr": 0.3},
+            "a published macro average cannot be adjusted: the weights of its groups are",
+        ),
+        (
+            {"MRR_macro": 0.3},
+            "a published macro average cannot .* got 'MRR_macro'; adjust the micro average",
+        ),
         ({"mmr": 0.3}, "unknown metric; got 'mmr'; did you mean"),
         ({"mrr": 0.09}, "got mrr=0.09; allowed: 0.167127 to 1 among the candidates of nations, or that"),
         ({"mrr": 9.0}, "got mrr=9, which is mrr=0.09; allowed: 0.167127 to 1 among the candidates of"),
@@ -185,10 +199,10 @@ def test_percent_can_be_said():
         ({"mr": 3.0, "AMRI": 0.4}, "the same metric twice; got mr=3 and index.mr.=0.4"),
         ({"mr": 10**400}, "a value must be a number; got 10000"),
         ({}, "nothing to adjust"),
-        ([("mrr", 0.4)], "nothing to adjust; got list; give values such as"),
+        ([("mrr", 0.4)], "nothing to adjust; got list; pass values such as"),
     ],
 )
-def test_what_cannot_be_adjusted_says_why(values, message):
+def test_values_that_cannot_be_adjusted(values, message):
     with raises(message):
         er.adjust(values, data="nations")
 
@@ -196,16 +210,16 @@ def test_what_cannot_be_adjusted_says_why(values, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "need the candidates they were made with; got neither; allowed: data, or sizes"),
+        ({}, "need the data set or the numbers of candidates; got neither; allowed: data, or sizes"),
         ({"data": "nations", "sizes": [5]}, "got data and sizes"),
         ({"data": "nations", "weights": [5]}, "got data and weights"),
         ({"counts": [5]}, "got counts"),
         ({"data": "wn18r"}, "no such data set; got 'wn18r'; did you mean wn18"),
         ({"data": "nations", "split": "dev"}, "got 'dev'; allowed: train, valid, test"),
-        ({"data": "nations", "split": 3}, "has no triples in such a split; got 3; allowed: train"),
-        ({"data": "nations", "side": "middle"}, "unknown side; got 'middle'"),
+        ({"data": "nations", "split": 3}, "has no triples in this split; got 3; allowed: train"),
+        ({"data": "nations", "sides": "middle"}, "unknown sides; got 'middle'"),
         ({"data": "nations", "filter": "train"}, "unknown filter; got 'train'"),
-        ({"data": "nations", "unseen": "hide"}, "unknown rule for the unseen; got 'hide'"),
+        ({"data": "nations", "unseen": "hide"}, "unknown value of unseen; got 'hide'"),
         ({"data": 7}, "not a data set; got int"),
     ],
 )
@@ -214,18 +228,18 @@ def test_bad_options_are_errors(options, message):
         er.adjust({"mrr": 0.5}, **options)
 
 
-def test_no_room_above_chance_is_an_error():
-    with raises("index.hits@10. is undefined: chance always gets 1", er.errors.DegenerateError):
+def test_degenerate_null_distributions_are_errors():
+    with raises("index.hits@10. is undefined: every ranking has the value 1", er.errors.DegenerateError):
         er.adjust({"hits@10": 1.0}, sizes=[10, 7])
     with raises("infinite", er.errors.NullDistributionError):
         er.adjust({"1/hits@10": 3.0}, data="wn18rr")
 
 
-# Chance itself -------------------------------------------------------------------------------------
+# Baselines ----------------------------------------------------------------------------------------
 
 
-def test_baseline_is_what_ranking_a_constant_scorer_gives(ranked):
-    """The constant rows again, by the engine and `evaluate`; the chance rows again, by `null`."""
+def test_baseline_equals_ranking_a_constant_scorer(ranked):
+    """The constant rows equal ranks of the engine, the chance rows `er.chance`."""
     result = er.baseline("nations")
     labels = [label for (label,) in result.labels]
     for row, ties in enumerate(("expected", "realistic", "optimistic", "pessimistic"), start=2):
@@ -234,13 +248,13 @@ def test_baseline_is_what_ranking_a_constant_scorer_gives(ranked):
         for metric in result:
             assert result[metric][row] == want[metric]
     assert labels[:2] == ["chance", "chance, std"]
-    for metric in result:
-        law = er.chance(metric, ranked)
-        assert result[metric][:2].tolist() == [law.mean(), law.std()]
-        assert result[metric][4] == metric.best  # a constant scorer is perfect to an optimist
+    for metric in result.expressions:
+        null = er.chance(metric, ranked)
+        assert result[metric][:2].tolist() == [null.mean(), null.std()]
+        assert result[metric][4] == metric.best  # a constant scorer is perfect under optimistic ties
 
 
-def test_expected_ties_tell_a_constant_scorer_that_it_is_chance():
+def test_a_constant_scorer_is_at_chance_level_under_expected_ties():
     result = er.baseline("wn18rr", "mrr", "hits@10", "mr", "ndcg", "index(mrr)", "z(mr)")
     chance, expected, realistic = (
         result.values_by_group[0],
@@ -251,17 +265,17 @@ def test_expected_ties_tell_a_constant_scorer_that_it_is_chance():
     assert realistic[0] < 0.2 * chance[0]
     assert result["index(mrr)"][0] == pytest.approx(0, abs=1e-15)
     assert result["z(mr)"][1] == pytest.approx(1, rel=1e-12)
-    law = er.chance("mrr", er.atlas("wn18rr"))
-    assert result["index(mrr)"][1] == pytest.approx(law.std() / (1 - law.mean()))
+    null = er.chance("mrr", er.atlas("wn18rr"))
+    assert result["index(mrr)"][1] == pytest.approx(null.std() / (1 - null.mean()))
 
 
 @pytest.mark.parametrize("name", atlas.names())
-def test_baseline_knows_every_data_set(name):
-    """The median too, whose law is the hardest: against its large-sample deviation."""
+def test_baseline_of_every_data_set(name):
+    """The median too, whose null distribution is the hardest: against its large-sample deviation."""
     result, sizes = er.baseline(name), er.atlas(name)
-    assert np.isfinite(result.values).all()
+    assert np.isfinite(result.values_by_group).all()
     middle, size, count = result["median"][0], sizes["candidates"], sizes.counts
-    if (size > middle).all():  # else its law is far from normal
+    if (size > middle).all():  # otherwise the distribution is far from normal
         deviation = math.sqrt(count @ (middle / size * (1 - middle / size))) / (count / size).sum()
         assert result["median"][1] == pytest.approx(deviation, rel=0.05)
 
@@ -275,29 +289,30 @@ def test_baseline_by_sampling():
 
 
 def test_baseline_takes_the_protocol_and_a_graph(nations):
-    raw = er.baseline(nations, "mr", split="valid", side="head", filter=None)
+    raw = er.baseline(nations, "mr", split="valid", sides="head", filter=None)
     assert raw["mr"][0] == 7.5  # among all 14
-    assert raw.protocol.filter == "none"
-    assert raw.protocol.sides == "head"
-    assert er.baseline(nations, "mr").values.tolist() == er.baseline("nations", "mr").values.tolist()
+    assert raw.protocol.filter == ()
+    assert raw.protocol.sides == ("head",)
+    by_graph, by_name = (er.baseline(data, "mr") for data in (nations, "nations"))
+    assert by_graph.values_by_group.tolist() == by_name.values_by_group.tolist()
 
 
-def test_baseline_shows_itself():
+def test_baselines_are_written_and_errors_raised():
     result = er.baseline("nations", "mrr", "mr")
     assert [row["baseline"] for row in result.rows()][:2] == ["chance", "chance, std"]
     assert "constant, ties optimistic" in str(result)
     assert len(json.loads(result.to_json())["rows"]) == 6
     for message, metric in [
-        ("count does not depend", "count"),
-        ("no exact law", "std"),
-        ("what chance gets of phi.mrr. has no exact law", "phi(mrr)"),
+        ("count has no chance level", "count"),
+        ("no exact null distribution", "std"),
+        ("phi.mrr. has no exact mean under random ranking", "phi(mrr)"),
         ("unknown metric", "mmr"),
     ]:
         with raises(message):
             er.baseline("nations", metric)
 
 
-# Tables of results ---------------------------------------------------------------------------------
+# Tables of results --------------------------------------------------------------------------------
 
 LONG = """model,data,metric,value
 A,wn18rr,mrr,0.45
@@ -342,7 +357,7 @@ def test_a_table_is_adjusted_row_by_row(table):
     assert found(results)["A", "wn18rr", "hits@10"]["given"] == "hits@10=55%"
 
 
-def test_both_layouts_say_the_same(table):
+def test_both_layouts_are_equivalent(table):
     long, wide = er.published(table(LONG)), er.published(table(WIDE))
     assert found(long) == found(wide)
     memory = [dict(row) for row in csv.DictReader(io.StringIO(WIDE))]
@@ -353,18 +368,18 @@ def test_both_layouts_say_the_same(table):
 
 def test_ranks_within_a_data_set(table):
     rows = found(er.published(table(LONG)))
-    assert [rows[m, "wn18rr", "mrr"]["rank"] for m in "ABC"] == [1, 3, 1]  # equals share a rank
+    assert [rows[m, "wn18rr", "mrr"]["rank"] for m in "ABC"] == [1, 3, 1]  # ties share a rank
     assert [rows[m, "nations", "mrr"]["rank"] for m in "AB"] == [2, 1]
     worse = [{"model": m, "data": "wn18rr", "mr": x} for m, x in (("A", 900), ("B", 800), ("C", 1000))]
-    assert [row["rank"] for row in er.published(worse).rows()] == [2, 1, 3]  # small is good
+    assert [row["rank"] for row in er.published(worse).rows()] == [2, 1, 3]  # small values are better
 
 
 def test_ranks_across_data_sets_compare_the_same_data_sets(table):
-    """A and B have both data sets, C has one: C's set holds all three, the other only A and B."""
+    """A and B have both data sets, C has one: C's set ranks all three, the other only A and B."""
     results = er.published(table(LONG), "mrr")
     index = {key[:2]: row["index"] for key, row in found(results).items()}
     both = {m: (index[m, "wn18rr"] + index[m, "nations"]) / 2 for m in "AB"}
-    sets = [([b.data for b in s.boards], s.model, s.rank, s.models) for s in results.standings]
+    sets = [([b.data for b in s.settings], s.model, s.rank, s.models) for s in results.mean_indices]
     assert sets == [
         (["wn18rr", "nations"], "B", 1, 2),
         (["wn18rr", "nations"], "A", 2, 2),
@@ -372,8 +387,8 @@ def test_ranks_across_data_sets_compare_the_same_data_sets(table):
         (["wn18rr"], "C", 1, 3),
         (["wn18rr"], "B", 3, 3),
     ]
-    for standing in results.standings[:2]:
-        assert standing.mean_index == pytest.approx(both[standing.model], rel=1e-14)
+    for mean in results.mean_indices[:2]:
+        assert mean.mean_index == pytest.approx(both[mean.model], rel=1e-14)
     for (model, data, _), row in found(results).items():
         own = both.get(model, index[model, "wn18rr"])
         assert row["mean_index"] == pytest.approx(own, rel=1e-14), (model, data)
@@ -382,8 +397,8 @@ def test_ranks_across_data_sets_compare_the_same_data_sets(table):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_standings_by_brute_force(seed):
-    """Any two models compare over a set that one of them has in full, and by no other mean."""
+def test_mean_indices_by_brute_force(seed):
+    """Models are compared over sets that one of them has in full, and by no other mean."""
     rng, names = np.random.default_rng(seed), ("nations", "kinships", "umls")
     chosen = {m: [d for d in names if rng.random() < 0.6] or ["umls"] for m in "ABCDE"}
     rows = [
@@ -400,35 +415,42 @@ def test_standings_by_brute_force(seed):
             better = sum(other > mean + 1e-12 for other in means.values())
             want.add((common, model, round(mean, 12), 1 + better, len(means)))
     found = [
-        (frozenset(b.data for b in s.boards), s.model, round(s.mean_index, 12), s.rank, s.models)
-        for s in results.standings
+        (frozenset(b.data for b in s.settings), s.model, round(s.mean_index, 12), s.rank, s.models)
+        for s in results.mean_indices
     ]
     assert len(found) == len(set(found))
     assert set(found) == want
 
 
-def test_protocols_are_boards_of_their_own():
+def test_settings_are_compared_separately():
     rows = [
         {"model": "A", "data": "wn18rr", "unseen": "keep", "mrr": 0.45},
         {"model": "A", "data": "WN18RR", "unseen": "drop", "mrr": 0.48},
-        {"model": "B", "data": "WN18-RR", "unseen": "", "mrr": 0.46, "side": "both", "filter": "all"},
-        {"model": "B", "data": "wn18rr", "unseen": "keep", "mrr": 0.3, "filter": "none", "side": "tail"},
+        {"model": "B", "data": "WN18-RR", "unseen": "", "mrr": 0.46, "sides": "both", "filter": "all"},
+        {
+            "model": "B",
+            "data": "wn18rr",
+            "unseen": "keep",
+            "mrr": 0.3,
+            "filter": "none",
+            "sides": "tail",
+        },
     ]
     results = er.published(rows)
     assert [row["rank"] for row in results.rows()] == [2, 1, 1, 1]
     assert {row["data"] for row in results.rows()} == {"wn18rr"}
-    assert len(results.boards) == 3
+    assert len(results.settings) == 3
     assert "sides       filter" in str(results)
     assert (
         "wn18rr (tail, head; train, valid, test; keep), wn18rr (tail, head; train, valid, test; drop)"
         in (str(results))
     )
-    defaults = er.published([{"model": "A", "data": "wn18rr", "mrr": 0.48}], unseen="drop", side="tail")
+    defaults = er.published([{"model": "A", "data": "wn18rr", "mrr": 0.48}], unseen="drop", sides="tail")
     assert defaults.rows()[0]["unseen"] == "drop"
-    assert defaults.rows()[0]["side"] == "tail"
+    assert defaults.rows()[0]["sides"] == "tail"
 
 
-def test_laws_are_worked_out_once(monkeypatch):
+def test_null_distributions_are_computed_once(monkeypatch):
     made = Counter()
 
     class Counted(NullDistribution):
@@ -436,13 +458,13 @@ def test_laws_are_worked_out_once(monkeypatch):
             made[str(metric), sizes.total] += 1
             super().__init__(metric, sizes)
 
-    monkeypatch.setattr(_footing, "Null", Counted)
+    monkeypatch.setattr(_setting, "NullDistribution", Counted)
     er.published("hoyt2022", "mrr", "median")
     assert len(made) == 8
     assert set(made.values()) == {1}
 
 
-def test_results_are_shown_in_every_way(table):
+def test_results_are_written_in_every_format(table):
     lines = LONG.split()
     text = "\n".join([f"{lines[0]},source", f"{lines[1]},Paper & Co", *(f"{x}," for x in lines[2:])])
     results = er.published(table(text))
@@ -459,16 +481,16 @@ def test_results_are_shown_in_every_way(table):
         "data": ["wn18rr", "nations"],
         "metric": "mrr",
         "model": "B",
-        "mean_index": results.standings[0].mean_index,
+        "mean_index": results.mean_indices[0].mean_index,
         "rank": 1,
         "models": 2,
     }
-    assert content["boards"][0]["tasks"] == "6,268"
+    assert content["settings"][0]["tasks"] == "6,268"
     assert results.to_markdown().count("\n| --- |") == 2
     assert results.to_latex().count(r"\begin{tabular}") == 2
     assert results._repr_html_().count("<table>") == 2
     alone = er.published([{"model": "A", "data": "wn18rr", "mr": 400}])
-    assert len(alone.tables()) == 1  # nothing to compare across, and nothing to say about percent
+    assert len(alone.tables()) == 1  # no comparison across data sets, and no note on percent
     assert "read as" not in str(alone)
 
 
@@ -507,44 +529,44 @@ HEAD = "model,data,metric,value\n"
         ("model,mrr\nA,0.4\n", ":1: no column data; got model, mrr"),
         ("model,data,value\nA,wn18rr,0.4\n", ":1: no column metric; got model, data, value"),
         ("model|data|mrr\nA|wn18rr|0.4\n", ":1: no column model, data; got model|data|mrr"),
-        ("model,dataset,mrr\nA,wn18rr,0.4\n", ":1: no column data; .*; call dataset data"),
+        ("model,dataset,mrr\nA,wn18rr,0.4\n", ":1: no column data; .*; rename dataset to data"),
         ("model,data,metric,value,note\nA,wn18rr,mrr,0.4,x\n", ":1: unknown column; got 'note'"),
         ("model,dataset,data,mrr\nA,B,wn18rr,0.4\n", "got 'dataset'; .* did you mean data?"),
         ("model,data,mmr\nA,wn18rr,0.4\n", "unknown column; got 'mmr'; allowed: .* did you mean mrr?"),
         ("model,data,std\nA,wn18rr,0.4\n", ":1: std cannot be adjusted: neither"),
-        ("model,data,mrr,mrr\nA,wn18rr,0.4,0.4\n", ":1: a column stands there twice; got 'mrr'"),
+        ("model,data,mrr,mrr\nA,wn18rr,0.4,0.4\n", ":1: the same column twice; got 'mrr'"),
         (HEAD + "A,wn18rr,mrr,0.4\nB,wn18rr,mrr\n", ":3: 3 cells; allowed: 4, as in the header"),
         (HEAD + "\nA,wn18rr,mrr,0.4,9\n", "results.csv:3: 5 cells"),
         (HEAD + "A,wn18rr,mrr,\n", ":2: a value must be a number; got ''"),
-        (HEAD + "A,wn18rr,mr,57.1 %\n", ":2: mr has no percent: it is not a part of 1; got 57.1 %"),
+        (HEAD + "A,wn18rr,mr,57.1 %\n", ":2: mr cannot be in percent: its maximum is not 1; got 57.1 %"),
         (HEAD + "A,wn18rr,mrr,%\n", ":2: a value must be a number; got ''"),
         ("model;data;mrr\nA;wn18rr;0,4\n", ":2: a value must be a number; got '0,4'; write it as 0.571"),
         (HEAD + 'A,wn18rr,mr,"1,234"\n', ":2: a value must be a number; got '1,234'"),
         (HEAD + "A,wn18rr,mrr,nan\n", ":2: impossible value of mrr; got mrr=nan; allowed: 2.44"),
         (HEAD + "A,wn18rr,mr,inf\n", ":2: impossible value of mr; got mr=inf"),
         (HEAD + "A,wn18rr,mr,0.5\n", ":2: impossible value of mr; got mr=0.5; allowed: 1 to 40928"),
-        (HEAD + "A,wn18rr,mrr,0.4\n,wn18rr,mrr,0.4\n", ":3: no model; fill the cell"),
+        (HEAD + "A,wn18rr,mrr,0.4\n,wn18rr,mrr,0.4\n", ":3: no model; fill in the cell"),
         (HEAD + "A,,mrr,0.4\n", ":2: no data"),
         (HEAD + "A,wn18rr,,0.4\n", ":2: unknown metric; got ''"),
         ("model,data,mrr\nA,wn18rr,-\n", ":2: no result in this line"),
         (HEAD + "A,wn18,mrr,0.4\nA,wn18r,mrr,0.4\n", ":3: .*got 'wn18r'; did you mean wn18"),
         (HEAD + "A,wn18rr,mmr,0.4\n", ":2: unknown metric; got 'mmr'; did you mean"),
         (HEAD + "A,wn18rr,count,6268\n", ":2: count does not depend on the ranks"),
-        (HEAD + "A,wn18rr,phi(mrr),0.9\n", ":2: phi.mrr. cannot be taken back"),
-        (HEAD + "A,wn18rr,macro_mrr,0.4\n", ":2: a macro average cannot be adjusted after the fact"),
+        (HEAD + "A,wn18rr,phi(mrr),0.9\n", ":2: phi.mrr. cannot be converted back"),
+        (HEAD + "A,wn18rr,macro_mrr,0.4\n", ":2: a published macro average cannot be adjusted"),
         ("model,data,split,mrr\nA,wn18rr,dev,0.4\n", ":2: .*got 'dev'; allowed: train, valid, test"),
-        ("model,data,side,mrr\nA,wn18rr,left,0.4\n", ":2: unknown side; got 'left'"),
+        ("model,data,sides,mrr\nA,wn18rr,left,0.4\n", ":2: unknown sides; got 'left'"),
         ("model,data,filter,mrr\nA,wn18rr,raw,0.4\n", ":2: unknown filter; got 'raw'"),
         (
             HEAD + "A,wn18rr,mrr,0.4\nB,wn18rr,mrr,0.3\nA,WN18RR,mrr,0.4\n",
-            r":4: mrr of A is there already; got mrr=0.4 after mrr=0.4 \(.*:2\); keep one of the two",
+            r":4: mrr of A occurs twice; got mrr=0.4 after mrr=0.4 \(.*:2\); delete one of them",
         ),
         ("model,data,mr,amri\nA,wn18rr,900,0.9\n", r":2: mr of A .* got index.mr.=0.9 after mr=900"),
         (
             HEAD + "A,wn18rr,hits@1,0.8\nA,wn18rr,hits@10,57.1\n",
             r"hits@k may be percent or fractions; got hits@1=0.8 \(.*:2\) beside hits@10=57.1 \(.*:3\)",
         ),
-        (HEAD + 'A,"wn18rr,mrr,0.4\n', ":2: not CSV; got unexpected end of data"),
+        (HEAD + 'A,"wn18rr,mrr,0.4\n', ":2: invalid CSV; got unexpected end of data"),
     ],
 )
 def test_an_error_names_the_line(table, text, message):
@@ -570,7 +592,7 @@ def test_other_sources(table, tmp_path):
         er.published(tmp_path)
     with raises("cannot read .*; got bytes that are not UTF-8"):
         er.published(table(LONG.replace("A,", "ä,"), encoding="latin-1"))
-    with raises("rows of results must be mappings; got str; give dictionaries"):
+    with raises("rows of results must be mappings; got str; pass dictionaries"):
         er.published(["mrr"])
     with raises("not a table of results; got int; allowed: a CSV file, or rows as mappings"):
         er.published(5)
@@ -585,7 +607,7 @@ def test_other_sources(table, tmp_path):
     assert (row["data"], row["index"]) == ("toy", er.adjust({"mrr": 0.9}, data=toy)["index(mrr)"])
 
 
-# The source paper's results ------------------------------------------------------------------------
+# The source paper's results -----------------------------------------------------------------------
 
 BUNDLED = Path(er.__file__).parent / "published" / "data" / "hoyt2022.csv"
 MODELS = {"complex": "ComplEx", "rotate": "RotatE", "transe": "TransE", "tucker": "TuckER"}
@@ -594,7 +616,7 @@ MEANS = ("arithmetic_mean_rank", "geometric_mean_rank", "harmonic_mean_rank", "m
 BASE = [*MEANS, *(f"inverse_{name}" for name in MEANS), *(f"hits_at_{k}" for k in (1, 3, 5, 10))]
 
 
-def test_the_papers_results_come_with_the_package():
+def test_bundled_results():
     results = er.published("hoyt2022")
     rows = found(results)
     assert len(results) == 16 * 12
@@ -602,12 +624,12 @@ def test_the_papers_results_come_with_the_package():
     assert {row["source"] for row in results.rows()} == {"Hoyt et al. 2022, case study"}
     assert round(rows["ComplEx", "nations", "mrr"]["index"], 3) == 0.075
     assert round(rows["TransE", "nations", "mrr"]["z"], 2) == 1.35
-    assert {s.models for s in results.standings} == {4}
+    assert {s.models for s in results.mean_indices} == {4}
     assert results.notes[0].startswith("read as fractions: mrr, hits@1")
 
 
 @shared.needs("paper/case_study_results.tsv")
-def test_the_papers_results_are_the_papers():
+def test_bundled_results_equal_the_published_ones():
     """Every base metric of the published table, digit by digit, and as many tasks as the atlas has."""
     names = {er.parse(name): name for name in BASE}
     with BUNDLED.open(encoding="utf-8") as file:
@@ -623,7 +645,7 @@ def test_the_papers_results_are_the_papers():
 
 
 def test_sizes_one_too_small_would_make_a_published_value_impossible():
-    """TransE's hits@1 on Nations: with the ranked answer left out, 29 targets could not be missed."""
+    """TransE's hits@1 on Nations: without the ranked answer, 29 targets have one candidate."""
     hits = found(er.published("hoyt2022"))["TransE", "nations", "hits@1"]["value"]
     sizes = er.atlas("nations", unseen="drop")
     assert hits == pytest.approx(28 / 402)
@@ -644,11 +666,11 @@ def test_the_docs_tables_are_what_the_example_prints():
         assert f"\n\n{table}\n" in DOCS.read_text(encoding="utf-8")
 
 
-# The shell -----------------------------------------------------------------------------------------
+# The shell ----------------------------------------------------------------------------------------
 
 
 def test_the_docs_commands_print_what_the_docs_say(tmp_path):
-    """Every `$ evenrank ...` of the docs, run where the docs' CSV file lies."""
+    """Every `$ evenrank ...` of the docs, run in a folder with their CSV file."""
     text = DOCS.read_text(encoding="utf-8")
     (tmp_path / "results.csv").write_text(re.search(r"```csv\n(.*?)```", text, re.DOTALL)[1])
     commands = re.findall(r"```\n\$ evenrank (.*?)\n(.*?)```", text, re.DOTALL)
@@ -664,9 +686,9 @@ def test_adjust_by_data_set():
     assert text == f"{want}\n"
     options = ("--split", "valid", "--sides", "head", "--filter", "none")
     content = json.loads(run("adjust", "mrr=0.476", "--data", "wn18rr", *options, "--format", "json"))
-    want = er.adjust({"mrr": 0.476}, data="wn18rr", split="valid", side="head", filter=None)
+    want = er.adjust({"mrr": 0.476}, data="wn18rr", split="valid", sides="head", filter=None)
     assert content["rows"][0]["values"]["z(mrr)"] == want["z(mrr)"]
-    assert content["protocol"] == want.protocol
+    assert content["protocol"] == want.protocol.to_dict()
     said = run("adjust", "hits@1=0.8", "--sizes", "500x9", "--percent", "--format", "csv")
     assert "0.008," in said
     assert run("adjust", "hits@1=0.8%", "--sizes", "500x9", "--format", "csv") == said
@@ -675,20 +697,26 @@ def test_adjust_by_data_set():
 def test_adjust_a_file(table):
     path = table(LONG)
     assert run("adjust", path) == f"{er.published(path)}\n"
-    assert run("adjust", path, "-m", "mrr", "--format", "csv") == f"{er.published(path, 'mrr').to_csv()}\n"
+    assert (
+        run("adjust", path, "-m", "mrr", "--format", "csv") == f"{er.published(path, 'mrr').to_csv()}\n"
+    )
     assert (
         run("adjust", path, "--format", "json", "--unseen", "drop")
         == er.published(path, unseen="drop").to_json() + "\n"
     )
     assert run("adjust", path, "--format", "markdown").startswith("| data | metric | model |")
     assert run("adjust", path, "--format", "latex").count(r"\end{tabular}") == 2
-    assert "give a file of results alone" in run("adjust", path, "--data", "wn18rr", code=2)
+    assert "name the file of results as the only argument" in run(
+        "adjust", path, "--data", "wn18rr", code=2
+    )
     assert run("adjust", "hoyt2022", "-m", "mrr") == f"{er.published('hoyt2022', 'mrr')}\n"
 
 
 def test_baseline_in_the_shell():
     assert run("baseline", "nations") == f"{er.baseline('nations')}\n"
-    text = run("baseline", "wn18rr", "-m", "mrr", "--filter", "none", "--split", "valid", "--format", "csv")
+    text = run(
+        "baseline", "wn18rr", "-m", "mrr", "--filter", "none", "--split", "valid", "--format", "csv"
+    )
     assert text == er.baseline("wn18rr", "mrr", filter=None, split="valid").to_csv() + "\n"
     assert json.loads(run("baseline", "nations", "--format", "json"))["protocol"]["data"] == "nations"
 
@@ -696,18 +724,21 @@ def test_baseline_in_the_shell():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["adjust", "mrr=0.4"], "need the candidates they were made with; got neither"),
+        (["adjust", "mrr=0.4"], "need the data set or the numbers of candidates; got neither"),
         (["adjust", "mrr=0.4", "--data", "nations", "--sizes", "5x5"], "got data and sizes"),
         (["adjust", "mrr=0.4", "--data", ""], "no such data set; got ''; see `evenrank atlas list`"),
         (["adjust", "mrr=x", "--data", "nations"], "a value must be a number; got 'x'"),
         (["adjust", "mrr=", "--data", "nations"], "must look like mrr=0.43; got 'mrr='"),
         (["adjust", "mrr=0.4", "--data", "natoins"], "got 'natoins'; did you mean nations"),
         (["adjust", "mrr=0.4", "--data", "nations", "--split", "dev"], "got 'dev'; allowed: train"),
-        (["adjust", "mrr=0.4", "--data", "nations", "-m", "mrr"], "--metric picks from a file"),
+        (["adjust", "mrr=0.4", "--data", "nations", "-m", "mrr"], "--metric selects from a file"),
         (["adjust", "mrr", "--data", "nations"], "must look like mrr=0.43; got 'mrr'"),
         (["adjust", "no.csv"], "no such file of results; got no.csv; allowed: a CSV file, or hoyt2022"),
         (["adjust", "no.csv", "mrr=3"], "must look like mrr=0.43; got 'no.csv'"),
-        (["adjust", "hits@1=0.8", "hits@10=57", "--data", "wn18rr"], "(--percent, --fraction)"),
+        (
+            ["adjust", "hits@1=0.8", "hits@10=57", "--data", "wn18rr"],
+            "use one unit, or pass --percent if all",
+        ),
         (["adjust", "hits@10=57", "--data", "wn18rr", "--fraction"], "impossible value of hits@10"),
         (["adjust", "hoyt2022", "-m", "ndcg"], "no such results; got ndcg; allowed: mrr, hits@1"),
         (["baseline", "natoins"], "did you mean nations"),
@@ -719,23 +750,24 @@ def test_bad_input_is_one_line(arguments, message):
     assert message in run(*arguments, code=2)
 
 
-# Pieces --------------------------------------------------------------------------------------------
+# Helpers ------------------------------------------------------------------------------------------
 
 
-def test_a_footing_knows_the_range_of_a_metric():
-    """Last and first everywhere, by evaluating such ranks."""
+def test_the_range_of_a_metric():
+    """By evaluating ranks that are all last, and all first."""
     sizes = [3, 3, 8]
-    footing = Footing(er.Ranks.of([1, 1, 1], candidates=sizes).tally().sizes, {})
+    candidates = Candidates(er.Ranks.of([1, 1, 1], candidates=sizes).tally().sizes, er.Protocol())
     for name in ("mrr", "mr", "gmr", "hits@3", "median", "1/median", "max"):
         ends = [er.Ranks.of(r, candidates=sizes).evaluate(name)[name] for r in ([1, 1, 1], sizes)]
-        assert footing.range(er.parse(name)) == pytest.approx(tuple(sorted(ends)))
-    assert footing.protocol == {"tasks": "3", "sizes": "3 to 8"}
+        assert candidates.range(er.parse(name)) == pytest.approx(tuple(sorted(ends)))
+    assert candidates.protocol.to_dict() == {"tasks": "3", "sizes": "3 to 8"}
 
 
-def test_a_value_prints_as_published():
-    assert str(Given(er.parse("amri"), 93.0, percent=True)) == "index(mr)=93"
-    assert Given(er.parse("hits@3"), 1.0).kind == Given(er.parse("h@10"), 1.0).kind == "hits@k"
-    assert Given(er.parse("ah@3"), 1.0).kind == "index(hits@k)"
-    board = Board.of("FB15K_237", "test", "both", "all", "keep")
-    assert board.data == "fb15k237"
-    assert figure(board.footing().law(er.MR).mean()) == "7,153"
+def test_values_are_formatted_as_published():
+    assert str(PublishedValue(er.parse("amri"), 93.0, percent=True)) == "index(mr)=93"
+    assert PublishedValue(er.parse("hits@3"), 1.0).kind == "hits@k"
+    assert PublishedValue(er.parse("h@10"), 1.0).kind == "hits@k"
+    assert PublishedValue(er.parse("ah@3"), 1.0).kind == "index(hits@k)"
+    setting = Setting.of("FB15K_237")
+    assert setting.data == "fb15k237"
+    assert figure(setting.candidates().null(er.MR).mean()) == "7,153"

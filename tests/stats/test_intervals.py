@@ -1,4 +1,4 @@
-"""Intervals: two ways to each bound, every refusal, and a reason wherever there is none."""
+"""Confidence intervals: each bound in a second way, errors, and missing intervals."""
 
 import csv
 import io
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evenrank as er
+from evenrank.metrics import adjusted as adjusted_metrics
 from evenrank.metrics.adjusted import index, z
 from evenrank.metrics.ties import TIES
 from evenrank.stats import _bounds
@@ -38,10 +39,10 @@ def values(metric, ranks, weight, ties="expected"):
     ties=st.sampled_from(TIES),
 )
 @settings(max_examples=60)
-def test_a_pull_is_the_derivative_by_a_targets_weight(table, metric, ties):
+def test_influence_is_the_derivative_with_respect_to_the_weight(table, metric, ties):
     better, equal, candidates, weight = map(np.array, zip(*table, strict=True))
     ranks = er.Ranks(better, equal, candidates, weights=weight)
-    pulls = Sample(ranks, ties).pull_on(metric)
+    influences = Sample(ranks, ties).influence_on(metric)
     step = 1e-6
     for i in range(len(table)):
         ends = []
@@ -50,14 +51,14 @@ def test_a_pull_is_the_derivative_by_a_targets_weight(table, metric, ties):
             moved[i] *= 1 + sign * step
             ends.append(values(metric, ranks, moved, ties))
         slope = (ends[0] - ends[1]) / (2 * step)
-        assert math.isclose(pulls[i], slope, rel_tol=1e-4, abs_tol=1e-7 * abs(ends[0]))
-    assert abs(pulls.sum()) <= 1e-9 * (np.abs(pulls).sum() + 1e-300)
+        assert math.isclose(influences[i], slope, rel_tol=1e-4, abs_tol=1e-7 * abs(ends[0]))
+    assert abs(influences.sum()) <= 1e-9 * (np.abs(influences).sum() + 1e-300)
 
 
 def test_a_delta_interval_is_students_t_of_the_terms():
     ranks = drawn(ties=False)
     r = ranks.better + 1.0
-    made = er.intervals(ranks, "mrr", "hits@3", "mr", "gmr", by="target", level=0.9)
+    made = er.intervals(ranks, "mrr", "hits@3", "mr", "gmr", unit="target", level=0.9)
     for name, terms in (("mrr", 1 / r), ("hits@3", r <= 3), ("mr", r)):
         want = stats.ttest_1samp(terms.astype(float), 0).confidence_interval(0.9)
         got = made[name]
@@ -70,58 +71,58 @@ def test_a_delta_interval_is_students_t_of_the_terms():
 
 def test_units_are_summed_before_they_are_squared():
     ranks = drawn()
-    by_hand = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)  # of the two sides of each triple
+    by_hand = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)  # mean of both sides of each triple
     made = er.intervals(ranks, "mrr", ties="optimistic")
-    assert made.unit == "triple"  # the default, where there are triples
+    assert made.unit == "triple"  # the default if there are triples
     assert made["mrr"].n == 60
     assert math.isclose(made["mrr"].standard_error, stats.sem(by_hand), rel_tol=1e-12)
-    apart = er.intervals(ranks, "mrr", ties="optimistic", by="target")
-    assert apart["mrr"].standard_error < made["mrr"].standard_error  # the sides are alike here
+    apart = er.intervals(ranks, "mrr", ties="optimistic", unit="target")
+    assert apart["mrr"].standard_error < made["mrr"].standard_error  # the sides are similar here
     no_triples = er.Ranks(ranks.better, ranks.equal, ranks.candidates)
     assert er.intervals(no_triples, "mrr").unit == "target"
-    assert er.intervals(ranks, "mrr", by=["relation"])["mrr"].n == 5
-    assert "relation,side" in str(er.intervals(ranks, "mrr", by="relation,side"))
+    assert er.intervals(ranks, "mrr", unit=["relation"])["mrr"].n == 5
+    assert "relation,side" in str(er.intervals(ranks, "mrr", unit="relation,side"))
 
 
 def test_a_macro_average_over_its_own_groups_is_a_mean_over_groups():
     ranks = drawn(ties=False)
     relation = ranks.keys["relation"]
     means = [(1 / (ranks.better + 1.0))[relation == name].mean() for name in np.unique(relation)]
-    made = er.intervals(ranks, "mrr", average="relation", by="relation")
+    made = er.intervals(ranks, "mrr", average="relation", unit="relation")
     assert math.isclose(made["mrr"].value, np.mean(means))
     assert math.isclose(made["mrr"].standard_error, stats.sem(means), rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["delta", "percentile"])
-def test_an_adjusted_interval_is_the_raw_one_on_another_scale(method):
+def test_adjusted_intervals_are_raw_intervals_on_another_scale(method):
     ranks = drawn()
     made = er.intervals(ranks, "mrr", "mr", *ADJUSTED[:3], method=method, samples=500)
     for form, metric in (("index", "mrr"), ("z", "mrr"), ("ratio", "mr")):
-        line = getattr(er, form)(er.chance(metric, ranks))
+        line = getattr(adjusted_metrics, form)(er.chance(metric, ranks))
         raw, adjusted = made[metric], made[f"{form}({metric})"]
         assert np.allclose(sorted(map(line, (raw.low, raw.high))), (adjusted.low, adjusted.high))
         assert math.isclose(abs(line.scale) * raw.standard_error, adjusted.standard_error)
 
 
-def test_an_interval_stays_in_the_range_of_its_metric():
+def test_intervals_are_within_the_range_of_the_metric():
     ranks = er.Ranks.of([1, 1, 1, 1, 2], candidates=9)
     assert er.intervals(ranks, "mrr")["mrr"].high == 1.0
     assert er.intervals(ranks, "index(mrr)")["index(mrr)"].high == 1.0
     wide = er.intervals(er.Ranks.of([1, 9], candidates=9), "mrr", "index(mrr)", "z(mrr)", "z(mr)")
     assert (wide["mrr"].low, wide["mrr"].high) == (0.0, 1.0)
     for form in ("index", "z"):
-        line = getattr(er, form)(er.chance("mrr", [9, 9]))
+        line = getattr(adjusted_metrics, form)(er.chance("mrr", [9, 9]))
         assert wide[f"{form}(mrr)"][1:3] == (line(0.0), line(1.0))
     assert wide["z(mr)"].high == z(er.chance("mr", [9, 9]))(1.0)
     assert wide["z(mr)"].low > -math.inf
 
 
 @pytest.mark.parametrize("at", [0.5, 0.25, 0.9])
-def test_a_quantile_lies_between_two_ranks(at):
+def test_quantile_intervals_are_order_statistics(at):
     ranks = drawn(ties=False)
     r = ranks.better + 1.0
     name = f"quantile({at})"
-    made = er.intervals(ranks, name, f"1/{name}", f"index({name})", by="target")
+    made = er.intervals(ranks, name, f"1/{name}", f"index({name})", unit="target")
     want = stats.quantile_test(r, p=at).confidence_interval(0.95)
     got = made[name]
     assert (got.low, got.high) == (want.low, want.high)
@@ -152,21 +153,21 @@ def test_resampled_counts_are_multinomial():
         assert (block.sum(axis=1) == extreme.sum()).all()
 
 
-def test_blocks_hold_every_sample(monkeypatch):
+def test_bootstrap_blocks_have_all_samples(monkeypatch):
     monkeypatch.setattr(_bounds, "BLOCK", 100)
     blocks = list(_bounds.resampled(np.ones(30, dtype=int), 10, 0))
     assert [len(block) for block in blocks] == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("by", ["target", "triple", "relation,side"])
-def test_the_bootstrap_is_that_of_copied_rows(by):
+def test_the_bootstrap_equals_resampled_rows(by):
     ranks = drawn()
     unit = np.arange(len(ranks)) if by == "target" else ranks.units(by)
     wanted = [er.parse(name) for name in ("mrr", "gmr", "hits@3", "median", "std")]
     naive = np.array(
         [[metric(ranks[rows].tally()) for metric in wanted] for rows in copied(ranks, unit, samples=800)]
     )
-    made = er.intervals(ranks, *wanted, by=by, method="percentile", samples=4000)
+    made = er.intervals(ranks, *wanted, unit=by, method="percentile", samples=4000)
     for metric, column in zip(wanted, naive.T, strict=True):
         got, error = made[metric], column.std(ddof=1)
         assert math.isclose(got.standard_error, error, rel_tol=0.1)
@@ -177,7 +178,7 @@ def test_the_bootstrap_is_that_of_copied_rows(by):
 
 
 @pytest.mark.parametrize("name", ["mrr", "gmr", "hits@3", "mr"])
-def test_bca_is_scipys(name):
+def test_bca_equals_scipy(name):
     ranks = drawn(triples=30, ties=False)
     metric, r = er.parse(name), ranks.better + 1.0
 
@@ -189,22 +190,22 @@ def test_bca_is_scipys(name):
         return mean**metric.q
 
     want = stats.bootstrap((r,), statistic, n_resamples=20_000, method="BCa", rng=3)
-    got = er.intervals(ranks, name, by="target", method="bootstrap", samples=20_000)[name]
+    got = er.intervals(ranks, name, unit="target", method="bootstrap", samples=20_000)[name]
     assert math.isclose(got.standard_error, want.standard_error, rel_tol=0.03)
     slack = 0.08 * want.standard_error + (1 / 60 if name == "hits@3" else 0)
     assert abs(got.low - want.confidence_interval.low) < slack
     assert abs(got.high - want.confidence_interval.high) < slack
-    plain = er.intervals(ranks, name, by="target", method="percentile", samples=20_000)[name]
+    plain = er.intervals(ranks, name, unit="target", method="percentile", samples=20_000)[name]
     assert name == "hits@3" or (got.low, got.high) != (plain.low, plain.high)
 
 
 @pytest.mark.parametrize(
-    ("average", "by"),
+    ("average", "unit"),
     [*((a, b) for a in ("micro", "query") for b in ("target", "triple", "query")), ("tail", "tail")],
 )
-def test_delta_and_bootstrap_agree(average, by):
+def test_delta_and_bootstrap_agree(average, unit):
     ranks = drawn(triples=400)
-    options = {"average": average, "by": by, "ties": "realistic"}
+    options = {"average": average, "unit": unit, "ties": "realistic"}
     delta = er.intervals(ranks, *MEANS, *ADJUSTED, **options)
     boot = er.intervals(ranks, *MEANS, *ADJUSTED, method="bootstrap", samples=3000, **options)
     for name in (*MEANS, *ADJUSTED[:5]):
@@ -215,22 +216,22 @@ def test_delta_and_bootstrap_agree(average, by):
         assert abs(one.high - other.high) < 0.5 * one.standard_error
 
 
-def test_the_seed_repeats_and_the_order_of_rows_does_not_matter():
+def test_the_seed_is_reproducible_and_row_order_does_not_matter():
     ranks = drawn()
     options = {"method": "bootstrap", "samples": 1000}
     one = er.intervals(ranks, "mrr", seed=4, **options)
     assert one["mrr"] == er.intervals(ranks, "mrr", seed=4, **options)["mrr"]
     assert one["mrr"] != er.intervals(ranks, "mrr", seed=5, **options)["mrr"]
     rows = np.random.default_rng(0).permutation(len(ranks))
-    mixed = er.intervals(ranks[rows], "mrr", seed=4, by="target", **options)["mrr"]
-    straight = er.intervals(ranks, "mrr", seed=4, by="target", **options)["mrr"]
+    mixed = er.intervals(ranks[rows], "mrr", seed=4, unit="target", **options)["mrr"]
+    straight = er.intervals(ranks, "mrr", seed=4, unit="target", **options)["mrr"]
     assert np.allclose(mixed, straight)
 
 
 # Intervals as a result ----------------------------------------------------------------------------
 
 
-def test_groups_and_several_models_have_intervals_of_their_own():
+def test_groups_and_models_have_their_own_intervals():
     ranks, other = drawn(), drawn(seed=1)
     groups = er.intervals(ranks.by("relation"), "mrr", "hits@3")
     assert [i.n for i in groups["mrr"]] == [12] * 5
@@ -241,7 +242,7 @@ def test_groups_and_several_models_have_intervals_of_their_own():
     both = er.intervals({"one": ranks.by("side"), "other": other.by("side")}, "mrr")
     assert [row["model"] for row in both.rows()] == ["one", "one", "other", "other"]
     assert [row["side"] for row in both.rows()] == ["head", "tail"] * 2
-    with raises("ranks are split by different keys; got no key and side"):
+    with raises("ranks are grouped by different keys; got no key and side"):
         er.intervals({"a": ranks, "b": ranks.by("side")})
     with raises("no ranks given"):
         er.intervals({})
@@ -253,7 +254,7 @@ def test_intervals_are_written_in_every_format(nations):
     assert content["rows"][0]["model"] == "<script>a_b"
     assert content["rows"][0]["value"] == made["mrr"][0].value
     assert content["rows"][1]["low"] is None  # a median by triple
-    assert content["by"] == "triple"
+    assert content["unit"] == "triple"
     assert content["protocol"]["intervals"] == "95 % delta method"
     rows = list(csv.DictReader(io.StringIO(made.to_csv())))
     assert float(rows[0]["high"]) == made["mrr"][0].high
@@ -262,13 +263,13 @@ def test_intervals_are_written_in_every_format(nations):
     assert r"a\_b" in made.to_latex()
     assert r"Ü \& b" in made.to_latex()
     assert made.to_markdown().startswith("| model |")
-    assert "no interval for median: by order statistics only" in str(made)
+    assert "no interval for median: order statistics need independent targets" in str(made)
     assert repr(made) == str(made)
     with raises("hits@10 was not evaluated"):
         made["hits@10"]
 
 
-def test_no_column_takes_the_place_of_a_key():
+def test_key_columns_are_not_overwritten():
     keys = {"n": ["a", "b", "b"], "average": "x", "query": [0, 1, 1], "relation": "r"}
     ranks = er.Ranks.of([1, 2, 3], candidates=9, keys=keys)
     with raises("two columns would have the same name; got 'n'; rename the key column"):
@@ -277,32 +278,32 @@ def test_no_column_takes_the_place_of_a_key():
         er.intervals(ranks.by("average"), "mrr", averages=True).to_csv()
 
 
-def test_the_default_metrics_fit_one_group_and_many():
+def test_default_metrics_of_one_group_and_of_several():
     ranks = drawn()
     assert len(er.intervals(ranks).evaluation) == 9
     split = er.intervals(ranks.by("side"))
     assert [f"{e}" for e in split.evaluation] == ["mrr", "chance(mrr)", "index(mrr)", "hits@10"]
-    assert f" {split['chance(mrr)'][0].value:.4f} " in str(split)  # alone: it has no interval
-    alone = er.intervals(er.Ranks.of([1, 1], candidates=1))  # what nobody asked for may be undefined
+    assert f" {split['chance(mrr)'][0].value:.4f} " in str(split)  # a chance level has no interval
+    alone = er.intervals(er.Ranks.of([1, 1], candidates=1))  # default metrics may be undefined
     assert math.isnan(alone["index(mrr)"].value)
     assert "index(mrr) is undefined" in str(alone)
 
 
 @pytest.mark.parametrize("method", ["delta", "bootstrap", "percentile"])
-def test_where_there_is_no_interval_a_note_says_why(method):
+def test_missing_intervals_have_a_note(method):
     one = er.intervals(er.Ranks.of([3], candidates=9), "mrr", method=method, samples=200)
     assert math.isnan(one["mrr"].low)
     assert one["mrr"].value == 1 / 3
-    assert "no interval for mrr: one target alone has no spread" in str(one)
+    assert "no interval for mrr: a single target has no variance" in str(one)
     ranks = er.Ranks.of([1, 1, 1, 2], candidates=9)
     made = er.intervals(
-        ranks, "hits@3", "count", "max", "chance(mrr)", method=method, samples=200, by="target"
+        ranks, "hits@3", "count", "max", "chance(mrr)", method=method, samples=200, unit="target"
     )
     notes = "\n".join(made.notes)
-    assert "hits@3: the same for every target: its spread cannot be told from these" in notes
+    assert "hits@3: the same for every target, so that its variance cannot be estimated" in notes
     assert "count: the number of targets, not an estimate" in notes
-    assert "max: an extreme of these targets" in notes
-    assert "chance(mrr): computed from the candidate counts, not estimated" in notes
+    assert "max: an extreme value of this sample" in notes
+    assert "chance(mrr): computed from the numbers of candidates, not estimated" in notes
     assert "–" in made.text()
     assert "nan" not in made.text()
 
@@ -310,25 +311,25 @@ def test_where_there_is_no_interval_a_note_says_why(method):
 def test_no_interval_by_the_delta_method():
     ranks = er.Ranks.of([1, 5, 2, 7], candidates=9)
     made = er.intervals(ranks, "std", "median", "1/hits@3", "mean(-1, hits@3)", "quantile(0.99)")
-    assert "std: without an analytic interval; the bootstrap gives one" in str(made)
-    assert "median, quantile(0.99): too near an end, or of too few targets" in str(made)
+    assert "std: there is no analytic interval; use the bootstrap" in str(made)
+    assert "median, quantile(0.99): too extreme a quantile, or too few targets" in str(made)
     assert made["1/hits@3"].standard_error > 0
     sure = er.intervals(er.Ranks.of([1] * 40 + [2, 3], candidates=900), "phi(mrr)")
-    assert "phi(mrr): without a slope at this value" in str(sure)
+    assert "phi(mrr): not differentiable at this value" in str(sure)
 
 
 @pytest.mark.parametrize("method", ["bootstrap", "percentile"])
 def test_no_interval_by_the_bootstrap(method):
     ranks = er.Ranks.of([1, 5, 2, 7], candidates=9)
     boot = er.intervals(ranks, "1/hits@3", method=method, samples=500)
-    assert "1/hits@3: without a value in some bootstrap samples" in str(boot)
+    assert "1/hits@3: undefined in some bootstrap samples" in str(boot)
     same = er.intervals(er.Ranks.of([2] * 9, candidates=9), "median", "std", method=method, samples=200)
-    assert same["median"][:4] == (2.0, 2.0, 2.0, 0.0)  # ranks are whole: a quantile may well stay
+    assert same["median"][:4] == (2.0, 2.0, 2.0, 0.0)  # ranks are whole numbers: a quantile may not vary
     assert "std: the same for every target" in str(same)
 
 
 @pytest.mark.parametrize("method", ["delta", "bootstrap", "percentile"])
-def test_rounding_is_no_spread(method):
+def test_rounding_errors_are_not_variance(method):
     weight = [0.1, 0.2, 0.3, 0.7, 0.11, 0.13, 0.17]
     weighed = er.Ranks.of([3] * 7, candidates=50, weights=weight)
     keys = {"head": np.repeat(range(9), 2), "relation": "r", "tail": "t", "side": ["head", "tail"] * 9}
@@ -343,13 +344,13 @@ def test_rounding_is_no_spread(method):
 def test_no_interval_without_finite_terms(method):
     made = er.intervals(er.Ranks.of([1, 5], candidates=9), "mean(-1, hits@3)", method=method)
     assert made["mean(-1, hits@3)"].value == 0.0
-    assert "mean(-1, hits@3): infinite for some targets, or their inverse is" in str(made)
+    assert "mean(-1, hits@3): infinite for some targets, or its inverse is" in str(made)
 
 
-def test_candidate_sets_of_one_leave_nothing_to_say():
+def test_single_candidates_have_no_adjusted_metrics():
     ranks = er.Ranks.of([1, 1, 1], candidates=1, keys={"relation": ["a", "a", "b"]})
     assert "the same for every target" in str(er.intervals(ranks, "mrr"))
-    with raises("index.mrr. is undefined: chance always gets 1", er.errors.DegenerateError):
+    with raises("index.mrr. is undefined: every ranking has the value 1", er.errors.DegenerateError):
         er.intervals(ranks, "index(mrr)")
     more = ranks + er.Ranks.of([2, 3], candidates=9, keys={"relation": ["c", "c"]})
     made = er.intervals(more.by("relation"), "index(mrr)")
@@ -359,7 +360,7 @@ def test_candidate_sets_of_one_leave_nothing_to_say():
     assert "(in 2 of 3 groups)" in str(made)
 
 
-def test_weightless_targets_do_not_count():
+def test_targets_of_weight_zero_are_ignored():
     ranks = er.Ranks.of(
         [1, 5, 2, 7], candidates=9, weights=[1, 0, 1, 1], keys={"g": ["a", "b", "a", "c"]}
     )
@@ -382,7 +383,7 @@ def test_any_metric_has_an_interval_or_a_reason(table, expression, method, ties,
     try:
         made = er.intervals(ranks, expression, method=method, samples=100, ties=ties)
     except (er.errors.DegenerateError, er.errors.NullDistributionError, er.errors.InputError):
-        return  # the value itself is undefined, which evaluate says too
+        return  # the value itself is undefined, as for evaluate
     value, low, high, *_ = made[expression]
     if math.isnan(low):
         assert made.notes
@@ -393,23 +394,41 @@ def test_any_metric_has_an_interval_or_a_reason(table, expression, method, ties,
     assert json.loads(made.to_json())["rows"][0]["metric"] == str(expression)
 
 
-def test_intervals_refuse_bad_options():
+def test_invalid_options_are_input_errors():
     ranks = drawn()
-    with raises("a level lies between 0 and 1; got 95"):
+    with raises("the confidence level must be between 0 and 1; got 95"):
         er.intervals(ranks, level=95)
     with raises("unknown method; got 'wald'; allowed: delta, bootstrap, percentile"):
         er.intervals(ranks, method="wald")
-    with raises("too few samples to read tails off; got 10; allowed: 100 or more"):
+    with raises("too few samples to estimate tails; got 10; allowed: 100 or more"):
         er.intervals(ranks, samples=10)
     with raises("samples must be a whole number; got 1000.0"):
         er.intervals(ranks, samples=1e3)
-    with raises("a seed is not negative; got -1"):
+    with raises("the seed must not be negative; got -1"):
         er.intervals(ranks, seed=-1)
-    with raises("not ranks; got list; e.g."):
-        er.intervals([ranks])
+    for wrong, got in ((None, "NoneType"), ("ranks.parquet", "str"), ([[1, 2]], "list"), (3, "int")):
+        with raises(f"model 1 must be ranks, or groups of ranks; got {got}; e.g."):
+            er.intervals(wrong)
+    with raises("a must be ranks, or groups of ranks; got ndarray"):
+        er.intervals({"a": np.arange(3)})
+    with raises("no ranks given"):
+        er.intervals([])
+    for unit in (5, [], ["side", 3], [["side"]]):
+        with raises("unit must be a name, or a list of names; got"):
+            er.intervals(ranks, unit=unit)
+    with raises("average must be a name, or a list of names; got None"):
+        er.intervals(ranks, average=None)
+    for level in (None, "0.95", [0.9], math.nan):
+        with raises("the confidence level must be between 0 and 1; got"):
+            er.intervals(ranks, level=level)
+    with raises("unknown method; got None"):
+        er.intervals(ranks, method=None)
+    for metrics in (None, 7, {"mrr": 1}.items()):
+        with raises("metrics must be texts such as 'mrr', or Metric objects"):
+            er.intervals(ranks, metrics)
     with raises("no such key column; got 'sex'"):
-        er.intervals(ranks, by="sex")
-    with raises("a metric of nothing does not exist"):
+        er.intervals(ranks, unit="sex")
+    with raises("metrics need at least one rank"):
         er.intervals(er.Ranks([], [], []), "mrr")
 
 
@@ -417,22 +436,22 @@ def test_intervals_refuse_bad_options():
 
 
 @pytest.mark.parametrize("method", ["delta", "bootstrap"])
-def test_averages_side_by_side_are_those_of_each(method):
+def test_averages_equal_those_computed_one_by_one(method):
     ranks, options = drawn(), {"method": method, "samples": 300}
     made = er.intervals(ranks, "mrr", "index(gmr)", averages=True, **options)
     for i, average in enumerate(AVERAGES[:2] if method == "bootstrap" else AVERAGES):
         alone = er.intervals(ranks, "mrr", "index(gmr)", average=average, **options)
         for name in ("mrr", "index(gmr)"):
             assert made[name][i] == alone[name]
-    told = "an average over fixed groups has intervals by the delta method alone (in 1 of 3 groups)"
+    told = "a macro average over fixed groups has intervals by the delta method only (in 1 of 3 groups)"
     assert (told in str(made)) == (method == "bootstrap")
     assert [row["average"] for row in made.rows()[::2]] == list(AVERAGES)
     assert [i.value for i in made["mrr"]] == er.averages(ranks, "mrr")["mrr"].tolist()
-    assert "average" not in made.protocol
+    assert made.protocol.average is None
     assert "\n120 targets\n" in str(made)  # once, not for each average
 
 
-def test_averages_of_groups_and_models_stand_side_by_side_too():
+def test_averages_of_groups_and_models():
     models = {"one": drawn(), "other": drawn(seed=1)}
     split = {name: ranks.by("side") for name, ranks in models.items()}
     made = er.intervals(split, averages=True)
@@ -446,7 +465,7 @@ def test_an_average_over_queries_is_a_mean_over_queries():
     ranks = drawn(ties=False)
     query = ranks.units("query")
     means = [(1 / (ranks.better + 1.0))[query == q].mean() for q in range(query.max() + 1)]
-    made = er.intervals(ranks, "mrr", averages=True, by="query")["mrr"][1]
+    made = er.intervals(ranks, "mrr", averages=True, unit="query")["mrr"][1]
     assert (made.n, len(ranks)) == (len(means), 120)
     assert math.isclose(made.value, np.mean(means))
     assert math.isclose(made.standard_error, stats.sem(means), rel_tol=1e-12)
@@ -456,7 +475,7 @@ def test_an_average_over_queries_is_a_mean_over_queries():
 
 
 def uneven(seed=0, sizes=(3, 5, 8, 30, 60)):
-    """Ranks of triples, both sides, of relations that differ in size and in how hard they are."""
+    """Ranks of triples, both sides, of relations of different size and difficulty."""
     rng = np.random.default_rng(seed)
     relation = np.repeat(np.arange(len(sizes)), sizes)
     hard = rng.normal(0.6 * relation, 0.8)
@@ -470,7 +489,7 @@ def uneven(seed=0, sizes=(3, 5, 8, 30, 60)):
     return er.Ranks(better, 0, 50, keys=keys)
 
 
-def test_fixed_groups_have_the_error_of_a_stratified_sample():
+def test_fixed_groups_have_the_standard_error_of_a_stratified_sample():
     ranks = uneven()
     x = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)  # of each triple
     relation = ranks.keys["relation"][::2]
@@ -485,7 +504,7 @@ def test_fixed_groups_have_the_error_of_a_stratified_sample():
     assert made == er.intervals(ranks, "mrr", average=["relation"])["mrr"]
 
 
-def test_units_that_reach_over_fixed_groups_are_summed_up():
+def test_units_across_fixed_groups_are_summed():
     ranks = uneven()
     x = (1 / (ranks.better + 1.0)).reshape(-1, 2)  # every triple has both sides, which are the groups
     made = er.intervals(ranks, "mrr", average="side")["mrr"]
@@ -494,16 +513,16 @@ def test_units_that_reach_over_fixed_groups_are_summed_up():
     assert math.isclose(made.high - made.value, reach, rel_tol=1e-12)
 
 
-def test_what_never_varies_within_fixed_groups_has_no_interval():
+def test_no_interval_without_variance_within_fixed_groups():
     keys = {"relation": ["a"] * 50 + ["b"] * 50}
     ranks = er.Ranks.of([1] * 50 + [2] * 50, candidates=50, keys=keys)
-    made = er.intervals(ranks, "hits@1", average="relation", by="target")
+    made = er.intervals(ranks, "hits@1", average="relation", unit="target")
     assert made["hits@1"].value == 0.5
     assert math.isnan(made["hits@1"].low)
     assert "hits@1: the same for every target of a group" in str(made)
 
 
-def test_a_unit_alone_in_its_group_is_as_far_off_as_it_is_from_the_average():
+def test_a_single_unit_of_a_group_counts_with_its_distance_from_the_average():
     keys = {"relation": ["a", "a", "a", "b", "c"]}
     ranks = er.Ranks.of([1, 2, 4, 1, 5], candidates=50, keys=keys)
     made = er.intervals(ranks, "mrr", average="relation")
@@ -513,15 +532,15 @@ def test_a_unit_alone_in_its_group_is_as_far_off_as_it_is_from_the_average():
     assert math.isclose(made["mrr"].value, mean)
     assert math.isclose(made["mrr"].standard_error, math.sqrt(variance) / 3, rel_tol=1e-12)
     note = (
-        "2 of the 3 groups averaged over have one target alone: its spread is taken to be its distance"
+        "2 of the 3 groups averaged over have a single target: its distance from the average stands in"
     )
     assert note in str(made)
     assert note in "".join(er.compare(a=ranks, b=ranks[:], on="row", average="relation").notes)
     one = er.intervals(ranks[:4], "mrr", average="relation")
-    assert "1 of the 2 groups averaged over has one target alone" in str(one)
+    assert "1 of the 2 groups averaged over has a single target" in str(one)
 
 
-def test_fixed_groups_agree_with_a_bootstrap_that_draws_within_them():
+def test_fixed_groups_agree_with_a_stratified_bootstrap():
     ranks, rng = uneven(), np.random.default_rng(3)
     x = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)
     relation = ranks.keys["relation"][::2]
@@ -533,7 +552,7 @@ def test_fixed_groups_agree_with_a_bootstrap_that_draws_within_them():
     assert math.isclose(made.standard_error, math.sqrt(variance), rel_tol=0.02)
 
 
-def test_intervals_over_fixed_groups_hold_what_they_promise():
+def test_intervals_over_fixed_groups_have_their_coverage():
     sizes = (3, 5, 8, 30, 60)
     truth = np.mean(
         [
@@ -547,17 +566,19 @@ def test_intervals_over_fixed_groups_hold_what_they_promise():
     assert math.isclose(errors, np.std([one.value for one in made]), rel_tol=0.06)
 
 
-def test_the_bootstrap_does_not_draw_within_fixed_groups():
+def test_no_bootstrap_over_fixed_groups():
     for method in ("bootstrap", "percentile"):
-        with raises("an average over fixed groups has intervals by the delta method alone; got method="):
+        with raises(
+            "a macro average over fixed groups has intervals by the delta method only; got method="
+        ):
             er.intervals(uneven(), "mrr", average="relation", method=method)
     assert (
-        er.intervals(uneven(), "mrr", average="relation", by="relation", method="bootstrap")["mrr"].n
+        er.intervals(uneven(), "mrr", average="relation", unit="relation", method="bootstrap")["mrr"].n
         == 5
     )
 
 
-def test_protocol_and_fingerprint_tell_how_intervals_were_made():
+def test_protocol_and_fingerprint_depend_on_the_options():
     made = {
         how: er.intervals(drawn(), "mrr", **how_made)
         for how, how_made in {
@@ -570,12 +591,12 @@ def test_protocol_and_fingerprint_tell_how_intervals_were_made():
     prints = {how: json.loads(one.to_json())["fingerprint"] for how, one in made.items()}
     assert len(set(prints.values())) == 4
     assert all(f"[{prints[how]}]" in str(one) for how, one in made.items())
-    assert made["seed"].protocol.items() >= {"samples": "200", "seed": "1"}.items()
-    assert "seed" not in made["plain"].protocol
+    assert made["seed"].protocol.to_dict().items() >= {"samples": "200", "seed": "1"}.items()
+    assert "seed" not in made["plain"].protocol.to_dict()
 
 
-def test_averages_side_by_side_refuse_what_they_cannot_show():
+def test_averages_with_an_average_are_an_error():
     with raises("averages=True shows micro, query and relation; got average='relation,side' as well"):
         er.intervals(drawn(), averages=True, average=["relation", "side"])
-    with raises("averaging by query needs to know the queries; got no key head, relation, tail, side"):
+    with raises("requires keys that identify queries; got no key head, relation, tail, side"):
         er.intervals(er.Ranks.of([1, 2], candidates=9), averages=True)

@@ -1,4 +1,4 @@
-"""Estimates from sampled candidates: enumerated laws, envelopes at every rank, bounds that hold."""
+"""Estimates from sampled candidates: enumerated distributions, envelopes, coverage of bounds."""
 
 import json
 from itertools import combinations
@@ -15,8 +15,9 @@ from shell import run
 
 import evenrank as er
 from evenrank.metrics.grammar import parse
+from evenrank.ranks.evaluation import SAMPLED
 from evenrank.ranks.task import DRAW, FULL, Task, sample
-from evenrank.stats.sampled import _bounds, _corrections, _design, _variance
+from evenrank.stats.sampled import _bounds, _corrections, _design, _estimate, _variance
 
 RANKS = Path(__file__).parents[2] / "examples/case_study/ranks"
 MODEL = Path(er.__file__).parent / "models/bundled/kinships-complex.safetensors"
@@ -27,7 +28,7 @@ def raises(*parts):
 
 
 def drawn(full, k, rng):
-    """Sample exactly from full ranks: how many of k candidates are better is hypergeometric."""
+    """Sample exactly from full ranks: the number of better candidates among k is hypergeometric."""
     k_of = np.minimum(k, full.candidates - 1)
     better = rng.hypergeometric(full.better, full.candidates - 1 - full.better, k_of)
     return er.Ranks(better, 0, k_of + 1, keys={**full.keys, FULL: full.candidates})
@@ -48,24 +49,24 @@ def hits(k):
     return parse(f"hits@{k}").f
 
 
-# The law of the counts ----------------------------------------------------------------------------
+# The distribution of the counts -------------------------------------------------------------------
 
 
 @given(st.integers(2, 8), st.data())
-def test_the_law_is_that_of_all_samples(size, data):
+def test_the_distribution_of_counts_equals_enumeration(size, data):
     k = data.draw(st.integers(1, size - 1))
     rank = data.draw(st.integers(1, size))
     counts = np.zeros(k + 1)
     for chosen in combinations(range(1, size), k):  # others 1..size - 1; those below the rank are better
         counts[sum(one < rank for one in chosen)] += 1 / comb(size - 1, k)
-    assert _design.law(k, size, np.array([rank]))[0] == pytest.approx(counts, abs=1e-12)
+    assert _design.count_distribution(k, size, np.array([rank]))[0] == pytest.approx(counts, abs=1e-12)
 
 
-def test_the_law_is_scipys_in_every_block(monkeypatch):
+def test_the_distribution_of_counts_equals_scipy_in_every_block(monkeypatch):
     ranks = np.array([1, 2, 77, 4000, 14_541])
     want = hypergeom.pmf(np.arange(101), 14_540, ranks[:, None] - 1, 100)
     monkeypatch.setattr(_design, "BLOCK", 250)
-    assert _design.law(100, 14_541, ranks) == pytest.approx(want, abs=1e-9)
+    assert _design.count_distribution(100, 14_541, ranks) == pytest.approx(want, abs=1e-9)
 
 
 def test_nodes_are_few_and_find_jumps():
@@ -78,7 +79,7 @@ def test_nodes_are_few_and_find_jumps():
     assert _design.nodes(1, 1).tolist() == [1]
 
 
-def test_designs_share_what_is_nearly_alike():
+def test_designs_have_similar_numbers_of_candidates():
     drawn_, full = np.array([5, 5, 5, 9, 5, 5]), np.array([100, 105, 200, 100, 6, 4])
     low = np.arange(6)
     made = _design.designs(drawn_, full, low, low)
@@ -104,30 +105,32 @@ def test_ties_are_spread():
 
 
 @given(st.integers(1, 3), st.integers(3, 12), st.integers(0, 30))
-def test_powers_of_the_rank_have_an_estimate_without_bias(power, k, more):
+def test_powers_of_the_rank_have_an_unbiased_estimate(power, k, more):
     size = k + 1 + more
     metric = er.MR if power == 1 else parse(f"mean({power})")
     table = _corrections.unbiased(metric, design(k, [size]))
     ranks = np.arange(1, size + 1)
-    assert _design.law(k, size, ranks) @ table[0] == pytest.approx(ranks.astype(float) ** power)
+    assert _design.count_distribution(k, size, ranks) @ table[0] == pytest.approx(
+        ranks.astype(float) ** power
+    )
 
 
-def test_what_has_no_estimate_without_bias():
+def test_metrics_without_an_unbiased_estimate():
     small = design(2, [9])
     for name in ("mrr", "hits@3", "gmr", "mean(0.5)", "mean(3)", "ndcg"):
         assert _corrections.unbiased(parse(name), small) is None
     # and none could: 1/R is outside the span of the k + 1 likelihoods, R^2 within it
-    p = _design.law(2, 9, np.arange(1, 10))
+    p = _design.count_distribution(2, 9, np.arange(1, 10))
     for term, inside in ((reciprocal, False), (lambda r: r**2, True)):
         x = term(np.arange(1.0, 10.0))
         left = x - p @ np.linalg.lstsq(p, x, rcond=None)[0]
         assert (np.abs(left).max() < 1e-9) == inside
 
 
-def test_bias_against_variance_is_the_least_of_its_sum():
+def test_bias_variance_minimises_its_sum():
     k, size, gamma = 6, 40, 0.1
     ranks = np.arange(1, size + 1)
-    p, x = _design.law(k, size, ranks), 1 / ranks
+    p, x = _design.count_distribution(k, size, ranks), 1 / ranks
     bias = np.sqrt(1 / size) * p
     # a row per rank and count: sqrt(gamma / N P(x | R)) (T(x) - E_R T)
     each = np.sqrt(gamma / size * p)[:, :, None] * (np.eye(k + 1)[None] - p[:, None, :])
@@ -143,20 +146,20 @@ def test_constrained_least_squares():
     found = _corrections.constrained(reciprocal, design(k, [size]), ranks)[0]
     assert (found >= 1 / size).all()
     assert (found <= 1).all()
-    p, x = _design.law(k, size, ranks), 1 / ranks
+    p, x = _design.count_distribution(k, size, ranks), 1 / ranks
 
     def loss(t):
         return float(((p @ t - x) ** 2).sum())
 
     rng = np.random.default_rng(0)
-    for _ in range(200):  # nowhere near is there a better one within the range
+    for _ in range(200):  # no other T nearby and within the range is better
         other = np.clip(found + rng.normal(0, 0.02, k + 1), 1 / size, 1)
         assert loss(other) >= loss(found) - 1e-9
     every = _corrections.constrained(reciprocal, design(size - 1, [size]), ranks)[0]
     assert every == pytest.approx(x, abs=1e-6)
 
 
-def test_the_fit_gets_likelier_and_finds_what_can_be_told():
+def test_the_fit_increases_the_likelihood_and_recovers_a_distribution():
     rng = np.random.default_rng(1)
     rank = rng.integers(1, 30, 500)
     x = rng.hypergeometric(rank - 1, 60 - rank, 20)
@@ -181,27 +184,31 @@ TERMS = {"mrr": reciprocal, "hits@1": hits(1), "hits@10": hits(10), "hits@90": h
 
 @pytest.mark.parametrize("name", TERMS)
 @pytest.mark.parametrize(("k", "sizes"), [(5, [40]), (20, [300, 311, 330]), (100, [5000])])
-def test_envelopes_hold_at_every_rank_and_size(name, k, sizes):
+def test_envelopes_are_valid_at_every_rank_and_size(name, k, sizes):
     one, term = design(k, sizes), TERMS[name]
     q = _corrections.Fit.of([one], np.zeros(1), _design.nodes(k, sizes[-1])).counts(one)
     lower, upper = _bounds.envelope(term, one, q, 1000.0)
     for size in sizes:
         ranks = np.arange(1, size + 1)
-        p, x = _design.law(k, size, ranks), term(ranks.astype(float))
-        slack = 1e-4 * (x.max() - x.min()) + 1e-9  # between the ranks and sizes looked at
+        p, x = _design.count_distribution(k, size, ranks), term(ranks.astype(float))
+        slack = 1e-4 * (x.max() - x.min()) + 1e-9  # between the ranks and sizes on the grid
         assert (p @ upper[0] >= x - slack).all()
         assert (p @ lower[0] <= x + slack).all()
 
 
 @pytest.mark.parametrize("name", ["mrr", "hits@10"])
-def test_envelopes_are_the_best_there_are(name, monkeypatch):
-    """Without a price on steps, duality: as far as distributions with the same counts may differ."""
+def test_envelopes_are_optimal(name, monkeypatch):
+    """Without a cost of steps, by duality: the range over distributions with the same counts."""
     monkeypatch.setattr(_bounds, "SAFE", 0.0)
     monkeypatch.setattr(_bounds, "STEEP", 1e4)
     k, size = 5, 40
     ranks = np.arange(1, size + 1)
     mass = 1.0 / ranks**1.5
-    p, x, one = _design.law(k, size, ranks), TERMS[name](ranks.astype(float)), design(k, [size])
+    p, x, one = (
+        _design.count_distribution(k, size, ranks),
+        TERMS[name](ranks.astype(float)),
+        design(k, [size]),
+    )
     q = mass / mass.sum() @ p
     lower, upper = _bounds.envelope(TERMS[name], one, q, 1e12)
     for sign, table in ((1, lower), (-1, upper)):
@@ -220,7 +227,7 @@ def test_bins_are_fine_where_counts_are_small():
 
 
 def all_samples(scores, targets, k):
-    """Every sample of k of the other candidates, and what it shows for each target: better, equal."""
+    """All samples of k of the other candidates, with the counts of each target: better, equal."""
     for chosen in combinations(range(len(scores)), k):
         picked = np.array([scores[i] for i in chosen])
         yield [(int((picked > t).sum()), int((picked == t).sum())) for t in targets]
@@ -243,7 +250,7 @@ def test_the_variance_of_mean_ranks_is_unbiased(targets):
     assert np.mean(np.square(errors)) == pytest.approx(np.var(estimates))
 
 
-def test_targets_of_one_draw_vary_at_most_as_one():
+def test_the_variance_of_shared_draws_is_bounded():
     rng = np.random.default_rng(0)
     weight, draw = rng.random(6) + 0.1, np.array([0, 0, 1, 1, 1, 2])
     noise = rng.normal(0, 1, (50_000, 3))[:, draw] * (sd := rng.random(6) + 0.5)
@@ -253,8 +260,8 @@ def test_targets_of_one_draw_vary_at_most_as_one():
     assert _variance.over_draws(weight, sd**2, np.arange(6)) == pytest.approx(alone)
 
 
-def test_what_was_not_seen_may_be_there():
-    """Of a model that never was beaten: the rule of three, and not a width of zero."""
+def test_values_missing_from_the_sample_are_allowed_for():
+    """If all sampled ranks are 1: the rule of three, not a width of zero."""
     assert _variance.unseen(np.ones(100), np.arange(100), 0.95) == pytest.approx(np.log(40) / 100)
     assert _variance.unseen(np.ones(100), np.arange(100) // 2, 0.95) == pytest.approx(np.log(40) / 50)
     for vary in ("candidates", "targets"):
@@ -270,7 +277,7 @@ def test_what_was_not_seen_may_be_there():
 
 
 @pytest.mark.parametrize("ranks", [[1] * 97 + [8] * 3, [1] * 95 + [3] * 5])
-def test_few_better_candidates_are_told_from_none(ranks):
+def test_coverage_with_few_better_candidates(ranks):
     full, rng = er.Ranks.of(ranks, 100), np.random.default_rng(0)
     truth, held = full.evaluate("mr", "mrr").to_dict(), {"mr": 0, "mrr": 0}
     for i in range(60):
@@ -282,7 +289,7 @@ def test_few_better_candidates_are_told_from_none(ranks):
 
 
 @pytest.mark.parametrize(("share", "name"), [(1, "mr"), (4, "mr"), (1, "mean(2)")])
-def test_the_few_that_are_beaten_tell_little_of_the_variance(share, name):
+def test_coverage_if_few_targets_determine_the_variance(share, name):
     """One target in ten has rank 8, the others 1: misses were 8 to 40 % with Student's t of all."""
     rank, rng, held = np.tile([1] * 9 + [8], 4), np.random.default_rng(0), 0
     truth = er.Ranks.of(rank, 40).evaluate(name)[name]
@@ -295,8 +302,8 @@ def test_the_few_that_are_beaten_tell_little_of_the_variance(share, name):
     assert held >= 93
 
 
-def test_units_that_share_a_draw_vary_together():
-    """Of many targets of one query their own spread would say next to nothing of the draw."""
+def test_units_that_share_a_draw_are_dependent():
+    """The variance over many targets of one query hardly depends on the draw they share."""
     rng, held = np.random.default_rng(0), 0
     rank = rng.integers(40, 50, 60)
     draw = np.arange(60) // 30
@@ -307,13 +314,13 @@ def test_units_that_share_a_draw_vary_together():
         made = er.estimate_full(ranks, "mr", full=100, vary="targets")["mr"]
         held += made.low <= rank.mean() <= made.high
     assert held >= 55
-    alone = er.Ranks(ranks.better, 0, 6)  # each its own: what `intervals` would say of these estimates
+    alone = er.Ranks(ranks.better, 0, 6)  # a draw each: as `intervals` of these estimates
     error = er.estimate_full(alone, "mr", full=100, vary="targets")["mr"].standard_error
     assert error == pytest.approx(np.std(1 + better * 99 / 5, ddof=1) / np.sqrt(60))
 
 
-def test_what_the_counts_rule_out_is_not_within():
-    """A target beaten by x of k drawn has a rank from 1 + x to N - k + x."""
+def test_bounds_exclude_impossible_ranks():
+    """With x better candidates among k drawn, the rank is between 1 + x and N - k + x."""
     made = er.estimate_full(er.Ranks([1, 3], [0, 1], 6), "mr", "hits@1", "mrr", full=20)
     assert made["mr"].low >= (2 + 4.5) / 2
     assert made["mr"].high <= (16 + 18.5) / 2
@@ -330,7 +337,7 @@ def test_a_step_of_the_mean_rank_is_one_better_candidate():
     assert _variance.step_of_mean_rank([design(5, [6])], np.ones(1), np.zeros(1, int)) == 0.0
 
 
-def test_one_candidate_alone_shows_no_spread():
+def test_a_single_candidate_has_no_variance():
     assert _variance.of_mean_rank([design(1, [9])], np.ones(1), np.zeros(1, int)) is None
     assert _variance.of_mean_rank([design(1, [2])], np.ones(1), np.zeros(1, int)) == (0.0, 0.0)
     made = er.estimate_full(er.Ranks([0, 1, 0, 1], 0, 2), "mr", full=9)["mr"]
@@ -342,7 +349,7 @@ def test_one_candidate_alone_shows_no_spread():
 
 
 @pytest.mark.parametrize("path", sorted(RANKS.glob("[nkw]*[xe].parquet")), ids=lambda path: path.stem)
-def test_bounds_hold_the_full_ranking_of_trained_models(path):
+def test_bounds_contain_the_full_ranking_of_trained_models(path):
     full = er.Ranks.load(path)
     names = ("mrr", "hits@10", "index(mrr)")
     k = {"nations": 5, "kinships": 20}.get(path.stem.split("-")[0], 100)
@@ -353,16 +360,16 @@ def test_bounds_hold_the_full_ranking_of_trained_models(path):
     for name in names:
         assert made[name].kind == "bounds"
         assert made[name].low <= truth[name] <= made[name].high
-    assert made["mrr"].sampled > truth["mrr"]  # what is reported where nobody corrects
+    assert made["mrr"].sampled > truth["mrr"]  # the uncorrected metric
 
 
 @pytest.mark.parametrize("vary", ["candidates", "targets"])
-def test_intervals_of_mean_ranks_keep_their_level(vary):
+def test_intervals_of_mean_ranks_have_their_coverage(vary):
     full = er.Ranks.load(RANKS / "kinships-rotate.parquet")
     rng, held = np.random.default_rng(0), 0
     for _ in range(120):
         of = full if vary == "candidates" else full[rng.integers(0, len(full), len(full))]
-        made = er.estimate_full(drawn(of, 20, rng), "mr", vary=vary, by="target")["mr"]
+        made = er.estimate_full(drawn(of, 20, rng), "mr", vary=vary, unit="target")["mr"]
         held += made.low <= full.evaluate("mr")["mr"] <= made.high
     assert 107 <= held <= 120
 
@@ -370,7 +377,7 @@ def test_intervals_of_mean_ranks_keep_their_level(vary):
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6))
 def test_bounds_hold_for_any_distribution(seed):
-    """At 99.9 %, so that the test does not fail by chance; ranks at few places are the worst case."""
+    """At 99.9 %, so that the test does not fail by chance; few distinct ranks are the worst case."""
     rng = np.random.default_rng(seed)
     rank = rng.choice(rng.integers(1, 80, rng.integers(1, 4)), 200)
     full = er.Ranks.of(rank, 80)
@@ -380,7 +387,7 @@ def test_bounds_hold_for_any_distribution(seed):
         assert made[name].low - 1e-9 <= truth[name] <= made[name].high + 1e-9
 
 
-def test_all_candidates_drawn_leave_nothing_to_estimate():
+def test_a_sample_of_all_candidates_is_exact():
     graph = er.load("kinships")
     model = er.models.load(MODEL)
     names = ("mrr", "hits@10", "mr", "gmr", "mean(2)", "z(mrr)")
@@ -393,8 +400,8 @@ def test_all_candidates_drawn_leave_nothing_to_estimate():
         assert found.standard_error == pytest.approx(0, abs=1e-9)
 
 
-def test_the_engine_samples_as_the_law_says():
-    """Queries share a draw; the interval of the mean rank knows."""
+def test_the_engine_samples_as_assumed():
+    """Targets of a query share a draw, and the interval of the mean rank allows for it."""
     graph, model = er.load("kinships"), er.models.load(MODEL)
     truth = er.rank(model, graph.task("test"), progress=False).evaluate("mr", "mrr")
     held, values = 0, []
@@ -408,7 +415,7 @@ def test_the_engine_samples_as_the_law_says():
     assert np.mean(values) == pytest.approx(truth["mr"], abs=4 * found.standard_error / np.sqrt(20))
 
 
-def test_sampled_tasks_know_the_full_size_and_what_is_shared():
+def test_sampled_tasks_have_full_sizes_and_draws_as_keys():
     graph = er.load("nations")
     full, task = graph.task("test"), graph.task("test", candidates=5, seed=3)
     assert task.keys[FULL].tolist() == full.candidates.tolist()
@@ -422,15 +429,15 @@ def test_sampled_tasks_know_the_full_size_and_what_is_shared():
     assert len(pairs) == together.max() + 1  # one draw per query, one query per draw
 
 
-def test_targets_that_compete_are_no_plain_sample():
+def test_other_targets_as_candidates_are_not_a_simple_random_sample():
     raw = sample(Task.of([[0], [0], [1]], targets=[3, 4, 1], size=50), 5)
     assert FULL not in raw.keys
-    assert raw.protocol.candidates == "5 sampled per query, seed 0, and its other targets"
+    assert str(raw.protocol.candidates) == "5 sampled per query, seed 0, and its other targets"
     alone = sample(Task.of([[0], [1]], targets=[3, 1], size=50), 5)
     assert alone.keys[FULL].tolist() == [50, 50]
 
 
-def test_adjusted_metrics_are_lines_of_the_full_sizes():
+def test_adjusted_metrics_use_the_full_numbers_of_candidates():
     full = er.Ranks.load(RANKS / "nations-rotate.parquet")
     made = er.estimate_full(drawn(full, 5, np.random.default_rng(0)), "mr", "index(mr)", "mrr", "z(mrr)")
     for plain, adjusted in (("mr", "index(mr)"), ("mrr", "z(mrr)")):
@@ -440,8 +447,8 @@ def test_adjusted_metrics_are_lines_of_the_full_sizes():
         assert made[adjusted].value == pytest.approx(line(made[plain].value))
 
 
-def test_means_other_than_plain_ones():
-    """A geometric mean is made of the mean logarithm; an inverse mean rank of the mean rank."""
+def test_geometric_and_inverse_means():
+    """A geometric mean is computed from the mean logarithm, an inverse mean rank from the mean rank."""
     full = er.Ranks.load(RANKS / "nations-rotate.parquet")
     ranks = drawn(full, 8, np.random.default_rng(0))
     logarithm = er.define("log_rank", lambda r: np.log(r))
@@ -451,12 +458,12 @@ def test_means_other_than_plain_ones():
     assert (made["imr"].low, made["imr"].kind) == (pytest.approx(1 / made["mr"].high), "interval")
 
 
-def test_weights_and_averages_weigh():
+def test_weights_and_macro_averages():
     full = er.Ranks.load(RANKS / "nations-rotate.parquet")
     ranks = drawn(full, 5, np.random.default_rng(0))
     found = er.estimate_full(ranks, "mr", average="relation")["mr"].value
     each = 1 + ranks.better * (full.candidates - 1) / (ranks.candidates - 1)
-    weight = ranks.weights("relation")
+    weight = ranks.weights_by("relation")
     assert found == pytest.approx((weight * each).sum() / weight.sum())
     first = (np.arange(len(ranks)) < 50) * 2.0
     part = er.Ranks(ranks.better, 0, ranks.candidates, weights=first, keys=ranks.keys)
@@ -482,13 +489,15 @@ def test_samples_are_pooled():
     assert both["mr"].standard_error == pytest.approx(half)
     assert "10 of 73 to 103 other candidates drawn, 2 times" in str(both)
     targets = [er.estimate_full(r, "mr", vary="targets")["mr"].standard_error for r in (one, [one, one])]
-    assert targets[0] == pytest.approx(targets[1])  # the same again is no news of other targets
+    assert targets[0] == pytest.approx(
+        targets[1]
+    )  # a repeated sample has no information on other targets
     alone = [
-        er.estimate_full(r, "mr", vary="targets", by="target")["mr"].standard_error
+        er.estimate_full(r, "mr", vary="targets", unit="target")["mr"].standard_error
         for r in (one, [one, one])
     ]
     assert alone[0] == pytest.approx(alone[1])
-    # chance ranks every target once, however often it is sampled
+    # the chance level counts every target once, however often it is sampled
     line = parse("z(mr)").map(er.chance("mr", full.candidates))
     made = er.estimate_full([one, two], "z(mr)")
     assert made["z(mr)"].value == pytest.approx(line(both["mr"].value))
@@ -498,27 +507,27 @@ def test_samples_are_pooled():
 
 
 @pytest.mark.parametrize("estimator", ["em", "bv", "cls"])
-def test_estimators_come_nearer_than_the_sampled_metric(estimator):
+def test_estimators_are_closer_than_the_sampled_metric(estimator):
     full = er.Ranks.load(RANKS / "wn18rr-transe.parquet")
     ranks = drawn(full, 200, np.random.default_rng(0))
     made, truth = er.estimate_full(ranks, "mrr", estimator=estimator)["mrr"], full.evaluate("mrr")["mrr"]
     assert abs(made.value - truth) < abs(made.sampled - truth) / 2
 
 
-def test_a_guess_outside_its_bounds_is_told():
+def test_an_estimate_outside_its_bounds_has_a_note():
     ranks = er.Ranks(np.zeros(500, int), 0, 51)
     made = er.estimate_full(ranks, "mrr", full=100, estimator="bv", gamma=1.0)
-    assert "mrr: the estimate is outside its bounds, so what it supposes is not so" in made.text()
+    assert "mrr: the estimate is outside its bounds, so that its assumption does not hold" in made.text()
 
 
-def test_results_are_shown_in_every_form():
+def test_results_are_written_in_every_format():
     made = er.estimate_full(er.Ranks([0, 1, 0, 4, 9, 0], 0, 11), "mrr", "mr", full=101)
     text = str(made)
     assert "10 of 100 other candidates drawn" in text
-    assert "; low to high holds the full ranking of these targets" in text
-    assert "interval: at 95 %; the estimate has no bias" in text
-    assert "bounds: at 95 % or more, however ranks are distributed;" in text
-    assert "the estimate within is a guess: it supposes a smooth distribution of ranks" in text
+    assert "; low to high is for the full ranking of these targets" in text
+    assert "interval: 95 % confidence interval; the estimate is unbiased" in text
+    assert "bounds: at least 95 % confidence for every distribution of ranks;" in text
+    assert "the estimate between them assumes a smooth distribution of ranks" in text
     content = json.loads(made.to_json())
     assert [row["kind"] for row in content["rows"]] == ["bounds", "interval"]
     assert (content["full"], content["drawn"], content["samples"]) == ([101, 101], [10, 10], 1)
@@ -527,54 +536,59 @@ def test_results_are_shown_in_every_form():
     assert made.to_csv().splitlines()[0] == "metric,sampled,value,low,high,kind,standard_error"
     assert "\\toprule" in made.to_latex()
     wide = er.estimate_full(er.Ranks([0, 1, 0, 4], 0, 11), "mr", full=101, vary="targets")
-    assert "low to high holds the full ranking of other targets like these" in str(wide)
-    assert list(er.estimate_full(er.Ranks([0, 1], 0, 11), full=101).evaluation) == [
-        parse(name) for name in er.sampled._estimate.DEFAULT
+    assert "low to high is for the full ranking of other targets like these" in str(wide)
+    assert list(er.estimate_full(er.Ranks([0, 1], 0, 11), full=101).evaluation.expressions) == [
+        parse(name) for name in _estimate.DEFAULT
     ]
 
 
-def test_bad_input():
+def test_invalid_input():
     ranks = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "a", "candidates": "10 sampled"})
-    with raises("do not say how many candidates there are in all", "full=14541"):
+    with raises("the full number of candidates is unknown", "full=14541"):
         er.estimate_full(ranks)
-    with raises("full is below the candidates that were ranked", "got 5 in row 0"):
+    with raises("full is less than the number of ranked candidates", "got 5 in row 0"):
         er.estimate_full(ranks, full=5)
     with raises("columns differ in length"):
         er.estimate_full(ranks, full=[50, 60])
-    with raises("a target was ranked against nobody: candidates", "got 1 in row 0"):
+    with raises("a target has no other candidates: candidates", "got 1 in row 0"):
         er.estimate_full(er.Ranks([0], 0, 1), full=5)
+    for wrong, got in ((None, "NoneType"), ("a", "str"), ([[1]], "list"), ({"a": ranks}, "dict")):
+        with raises(f"every sample must be ranks; got {got}"):
+            er.estimate_full(wrong, full=50)
+    with raises("gamma must be above 0", "got 'small'"):
+        er.estimate_full(ranks, full=50, gamma="small")
     with raises("no ranks to estimate from"):
         er.estimate_full([])
     with raises("unknown estimator", "'mle'", "em, bv, cls"):
         er.estimate_full(ranks, full=50, estimator="mle")
     with raises("unknown vary", "'models'", "candidates, targets"):
         er.estimate_full(ranks, full=50, vary="models")
-    with raises("gamma lies above 0", "got 0"):
+    with raises("gamma must be above 0", "got 0"):
         er.estimate_full(ranks, full=50, gamma=0)
-    with raises("a level lies between 0 and 1"):
+    with raises("the confidence level must be between 0 and 1"):
         er.estimate_full(ranks, full=50, level=95)
-    with raises("median is not made of a term per target"):
+    with raises("median is not a mean over targets"):
         er.estimate_full(ranks, "median", full=50)
     with raises("infinite for some ranks"):
         er.estimate_full(ranks, "mean(-1, hits@3)", full=50)
-    with raises("one target alone has no spread", "candidates"):
+    with raises("a single target has no variance", "candidates"):
         er.estimate_full(ranks[:1], "mr", full=50, vary="targets")
-    with raises("must rank the same targets in one order", "3 and 2 targets"):
+    with raises("must rank the same targets in the same order", "3 and 2 targets"):
         er.estimate_full([ranks, ranks[:2]], full=50)
-    with raises("must rank the same targets in one order"):
+    with raises("must rank the same targets in the same order"):
         er.estimate_full(
             [er.Ranks([0, 1, 2], 0, 11, weights=[1, 2, 3]), er.Ranks([0, 1, 2], 0, 11)], full=50
         )
     seeded = er.Ranks([0, 1], 0, 11, protocol={"candidates": "10 sampled per query, seed 3"})
-    with raises("samples to be pooled need seeds of their own", "got seed 3, 3", "--seed"):
+    with raises("samples to be pooled must have different seeds", "got seed 3, 3", "another seed="):
         er.estimate_full([seeded, seeded], full=50)
-    with raises("these ranks are not sampled: there is nothing to estimate", "evenrank evaluate"):
+    with raises("these ranks are among all candidates", "nothing to estimate", "evaluate them"):
         er.estimate_full(er.Ranks([0, 1], 0, 11, protocol={"candidates": "all"}))
     beside = sample(Task.of([[0], [0]], targets=[3, 4], size=50), 5)
-    with raises("no plain sample of the candidates", "and its other targets", "filter"):
+    with raises("not a simple random sample", "and its other targets", "filter='all'"):
         er.estimate_full(er.Ranks([0, 1], 0, 7, protocol=beside.protocol), full=50)
     split = er.Ranks([0, 1], 0, 11, keys={"side": ["head", "tail"]})
-    with raises("samples to be pooled are split by different keys", "got no key and side"):
+    with raises("samples to be pooled are grouped by different keys", "got no key and side"):
         er.estimate_full([split, split.by("side")], full=50)
     with raises("full must be a column of whole numbers"):
         er.estimate_full(er.Ranks([0, 1], 0, 11, keys={FULL: ["many", "50"]}))
@@ -583,11 +597,12 @@ def test_bad_input():
         er.estimate_full([ranks, other], full=50)
 
 
-def test_groups_are_estimated_each_by_itself():
+def test_groups_are_estimated_separately():
     full, rng = er.Ranks.load(RANKS / "kinships-rotate.parquet"), np.random.default_rng(0)
     several = [drawn(full, 10, rng) for _ in range(2)]
     several = [one[::14] for one in several]
-    sizes, _ = (one.keys.pop(FULL) for one in several)
+    sizes = several[0].keys[FULL]
+    several = [one.with_only_keys({k: c for k, c in one.keys.items() if k != FULL}) for one in several]
     made = er.estimate_full([one.by("side") for one in several], "mrr", "mr", "z(mr)", full=sizes)
     assert made.evaluation.labels == (("head",), ("tail",))
     for label, row in zip(("head", "tail"), made.cells, strict=True):
@@ -601,48 +616,51 @@ def test_groups_are_estimated_each_by_itself():
     assert f"{len(sizes):,} targets" in made.text()
 
 
-def test_a_split_into_one_group_is_no_split():
+def test_a_single_group_equals_ungrouped_ranks():
     ranks = er.Ranks([0, 1, 0, 4, 9, 0], 0, 11, keys={"side": "tail"})
     made, alone = (er.estimate_full(one, "mrr", "mr", full=101) for one in (ranks.by("side"), ranks))
     assert str(made.cells) == str(alone.cells)
     assert made["mr"] == [alone["mr"]]
 
 
-def test_what_cannot_be_told_of_a_group_is_a_note():
+def test_a_group_without_an_estimate_has_a_note():
     keys = {"relation": ["a", "a", "a", "b", "c"], "size": [9] * 4 + [50]}
     ranks = er.Ranks([0, 1, 2, 1, 3], 0, 6, weights=[1, 1, 1, 1, 0], keys=keys)
     groups = ranks.by("relation")
     made = er.estimate_full(groups, "mr", "index(hits@10)", full=keys["size"], vary="targets")
     assert [found.kind for found in made["mr"]] == ["interval", "unknown"]
     assert np.isnan(made["mr"][1][1:4]).all()
-    assert "– one target alone has no spread (in 1 of 2 groups)" in made.notes
+    assert "– a single target has no variance (in 1 of 2 groups)" in made.notes
     assert "1 group of weight zero left out: c" in made.text().splitlines()
     assert json.loads(made.to_json())["rows"][2]["value"] is None
     made = er.estimate_full(groups, "mr", "index(hits@10)", full=keys["size"])
     assert [found.kind for found in made["index(hits@10)"]] == ["unknown"] * 2
-    assert any(note.endswith("the best value there is (in 2 of 2 groups)") for note in made.notes)
-    with raises("median is not made of a term per target"):
+    assert any(note.endswith("the best possible (in 2 of 2 groups)") for note in made.notes)
+    with raises("median is not a mean over targets"):
         er.estimate_full(groups, "median", full=50)
     named = er.Ranks([0, 1], 0, 11, keys={"metric": ["a", "b"]}).by("metric")
     with raises("two columns would have the same name", "'metric'"):
         er.estimate_full(named, "mr", full=50).rows()
 
 
-def test_what_is_undefined_among_few_may_be_defined_among_all():
+def test_metrics_undefined_in_the_sample_may_be_defined_in_full():
     made = er.estimate_full(er.Ranks([0, 1, 0, 1], 0, 3), "index(hits@10)", full=50)
     assert np.isnan(made["index(hits@10)"].sampled)
     assert made["index(hits@10)"].high > 0
-    assert "undefined: chance always gets 1, the best value there is, among the sampled" in str(made)
+    assert (
+        "undefined: every ranking has the value 1, the best possible, among sampled candidates"
+        in str(made)
+    )
 
 
-def test_sampled_values_are_called_so(tmp_path):
+def test_sampled_values_have_a_note(tmp_path):
     graph, model = er.load("kinships"), er.models.load(MODEL)
     paths = [tmp_path / f"{seed}.parquet" for seed in range(2)]
     for seed, path in enumerate(paths):
         er.rank(model, graph.task("test", candidates=9, seed=seed), progress=False).save(path)
-    note = (
-        "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
-    )
+    note = SAMPLED
+    assert "sampled candidates" in note
+    assert "evenrank estimate" in note
     ranks = er.Ranks.load(paths[0])
     for made in (ranks.evaluate(), ranks.by("side").evaluate(), er.intervals(ranks, "mrr")):
         assert note in str(made)
@@ -671,4 +689,6 @@ def test_in_the_shell(tmp_path):
     split = er.estimate_full([er.Ranks.load(path).by("relation", "side") for path in paths], "mr")
     assert run("estimate", *paths, "-m", "mr", "--by", "relation,side") == f"{split}\n"
     er.Ranks([0, 1], 0, 5).save(tmp_path / "plain.csv")
-    assert "say it: full=14541 (--full 14541)" in run("estimate", tmp_path / "plain.csv", code=2)
+    assert "the full number of candidates is unknown; pass it, e.g. --full 14541" in run(
+        "estimate", tmp_path / "plain.csv", code=2
+    )

@@ -296,5 +296,5 @@ def _notes(lines: Sequence[Line]) -> tuple[str, ...]:
     units: dict[str, dict[str, None]] = {}
     for given in (line.given for line in lines if line.given.ends_at_one):
         units.setdefault("percent" if given.percent else "fractions", {})[str(given.expression)] = None
-    said = "; ".join(f"as {unit}: {', '.join(names)}" for unit, names in units.items())
-    return (f"read {said}",) if said else ()
+    units_read = "; ".join(f"as {unit}: {', '.join(names)}" for unit, names in units.items())
+    return (f"read {units_read}",) if units_read else ()

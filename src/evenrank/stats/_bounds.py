@@ -29,7 +29,7 @@ NO_SPREAD_WITHIN = "the same for every {unit} of a group, so that its variance c
 
 
 class Bounds(NamedTuple):
-    """A confidence interval and its standard error; `why` says why there is none."""
+    """A confidence interval and its standard error; `why` is the reason if there is none."""
 
     low: float = nan
     high: float = nan
@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
 
 
 def no_interval(expression: Expression, sample: Sample, value: float) -> str | None:
-    """Say why no method has an interval, or None; undefined values have a note of their own."""
+    """Explain why no method has an interval; None if there is one, empty for undefined values."""
     metric = bare(expression)
     if isnan(value):
         return ""

@@ -1,4 +1,4 @@
-"""What intervals and estimates have in common: a cell for each group and metric of an evaluation."""
+"""The base of `Intervals` and `FullEstimate`: a cell for each group and metric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cell = TypeVar("Cell", bound=tuple[Any, ...])  # a named tuple
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cells(Shown, Generic[Cell]):
-    """An evaluation, and what is known of each of its values."""
+    """An evaluation with a cell for each value."""
 
     evaluation: Evaluation[Any]
     cells: tuple[tuple[Cell, ...], ...]

@@ -274,7 +274,7 @@ def intervals(
         cells.append(
             tuple(Interval(v, *bounds[:3], sample.units) for v, bounds in zip(values, made, strict=True))
         )
-    notes = (*_notes(whys, unit, len(cells), names), *alone(drawn, unit))
+    notes = (*_notes(whys, unit, len(cells), names), *single_units(drawn, unit))
     return Intervals(evaluation, tuple(cells), level, method, unit, samples, seed, notes)
 
 
@@ -321,16 +321,16 @@ def _bounds(
 ) -> list[Bounds]:
     """Compute the interval of each metric, or the reason why it has none."""
     pairs = list(zip(expressions, values, strict=True))
-    refused = [no_interval(expression, sample, value) for expression, value in pairs]
+    reasons = [no_interval(expression, sample, value) for expression, value in pairs]
     if method != "delta" and sample.groups > 1:
-        refused = [BY_DELTA if why is None else why for why in refused]
-    wanted = {e: value for (e, value), why in zip(pairs, refused, strict=True) if why is None}
+        reasons = [BY_DELTA if why is None else why for why in reasons]
+    wanted = {e: value for (e, value), why in zip(pairs, reasons, strict=True) if why is None}
     made: Iterator[Bounds] = (
         delta(sample, wanted, level)
         if method == "delta"
         else bootstrap(sample, list(wanted), level, samples, seed, bca=method == "bootstrap")
     )
-    return [next(made) if why is None else Bounds(why=why) for why in refused]
+    return [next(made) if why is None else Bounds(why=why) for why in reasons]
 
 
 def _notes(
@@ -346,7 +346,7 @@ def _notes(
     )
 
 
-def alone(drawn: Iterable[Sample], unit: str) -> Iterator[str]:
+def single_units(drawn: Iterable[Sample], unit: str) -> Iterator[str]:
     """Note how many of the groups averaged over have a single unit, and no variance of their own."""
     for few, groups in dict.fromkeys((sample.alone, sample.groups) for sample in drawn if sample.alone):
         has = "has" if few == 1 else "have"

@@ -19,7 +19,11 @@ OWN = ("model", "scores")
 TARGETS = (TRIPLE, ("source", "target"), ("query", "answer"))
 ROWS = "row"
 Advice = str | Sequence[str | Option]
-ALIKE = ("rank them under one protocol, or pass ", Option("mixed", True), " to compare them anyway")
+ONE_PROTOCOL = (
+    "rank them under one protocol, or pass ",
+    Option("mixed", True),
+    " to compare them anyway",
+)
 BY_ROW = (Option("on", ROWS), " if row i is the same target in each")
 On = str | Sequence[str] | None
 
@@ -75,13 +79,13 @@ def check_ranks(
         raise InputError(f"{name} must be {what}", got=type(given).__name__, do=do)
 
 
-def check_protocols(models: Mapping[str, Ranks], do: Advice = ALIKE) -> tuple[str, ...]:
+def check_protocols(models: Mapping[str, Ranks], do: Advice = ONE_PROTOCOL) -> tuple[str, ...]:
     """Check that the protocols of models agree; return a note on entries that some of them lack."""
     apart = differing(models)
     if apart:
         raise InputError("the models were ranked under different protocols", got="; ".join(apart), do=do)
-    said = [ranks.protocol.to_dict() for ranks in models.values()]
-    silent = [k for k in _entries(models) if any(k not in entries for entries in said)]
+    given = [ranks.protocol.to_dict() for ranks in models.values()]
+    silent = [k for k in _entries(models) if any(k not in entries for entries in given)]
     return (f"some protocols lack {', '.join(silent)}",) if silent else ()
 
 
@@ -90,11 +94,11 @@ def differing(models: Mapping[str, Ranks]) -> list[str]:
     found = []
     entries = {name: ranks.protocol.to_dict() for name, ranks in models.items()}
     for entry in _entries(models):
-        said = {name: own[entry] for name, own in entries.items() if entry in own}
-        values = list(dict.fromkeys(said.values()))
+        given = {name: own[entry] for name, own in entries.items() if entry in own}
+        values = list(dict.fromkeys(given.values()))
         if len(values) > 1:
-            first, other = (next(n for n, v in said.items() if v == value) for value in values[:2])
-            found.append(f"{entry}: {said[first]} ({first}) and {said[other]} ({other})")
+            first, other = (next(n for n, v in given.items() if v == value) for value in values[:2])
+            found.append(f"{entry}: {given[first]} ({first}) and {given[other]} ({other})")
     return found
 
 
@@ -139,7 +143,9 @@ class Named(NamedTuple):
     ranks: Ranks
 
 
-def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: Advice = ALIKE) -> dict[str, Ranks]:
+def joined(
+    models: Mapping[str, Ranks], on: On, *, mixed: bool, do: Advice = ONE_PROTOCOL
+) -> dict[str, Ranks]:
     """Put the targets of all models into the order of the first model.
 
     All models get its keys, so that units and averages are the same for each, even if one file has
@@ -184,7 +190,7 @@ def joined(models: Mapping[str, Ranks], on: On, *, mixed: bool, do: Advice = ALI
     if on != ROWS:
         _check_twins(keys, found)
     for other in map(Named, found, found.values()):
-        _check_alike(keys, first, other, mixed=mixed, do=do)
+        _check_candidates(keys, first, other, mixed=mixed, do=do)
     return found
 
 
@@ -296,7 +302,7 @@ def _check_rows(keys: list[str], first: Named, other: Named) -> None:
             )
 
 
-def _check_alike(keys: list[str], first: Named, other: Named, *, mixed: bool, do: Advice) -> None:
+def _check_candidates(keys: list[str], first: Named, other: Named, *, mixed: bool, do: Advice) -> None:
     """Check that targets have the same numbers of candidates and the same weights."""
     sizes, theirs = first.ranks.candidates, other.ranks.candidates
     apart = np.flatnonzero(sizes != theirs)

@@ -23,13 +23,13 @@ from evenrank.stats import _significance
 from evenrank.stats._bounds import limits
 from evenrank.stats._intervals import (
     Intervals,
-    alone,
     check_choice,
     check_draws,
     check_level,
     intervals,
     percent,
     plural,
+    single_units,
 )
 from evenrank.stats._join import (
     On,
@@ -386,7 +386,7 @@ def compare(
         replace(d.pair, p=float(one), p_corrected=float(all_))
         for d, one, all_ in zip(made, p, corrected, strict=True)
     )
-    notes = (*notes, *_remarks(ranked, pairs, test), *alone(drawn.values(), unit))
+    notes = (*notes, *_remarks(ranked, pairs, test), *single_units(drawn.values(), unit))
     units = len(made[0].units)
     return Comparison(values, pairs, test, correction, level, unit, units, samples, seed, notes)
 

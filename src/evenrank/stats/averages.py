@@ -70,5 +70,5 @@ def averages(
 def one_count(made: Evaluation[Any]) -> Evaluation[Any]:
     """Note the number of targets once, instead of their sum over the averages."""
     targets = sum(made.counts) // len(AVERAGES)
-    said = f"{targets:,} target{'s' * (targets != 1)}"
-    return replace(made, counts=(), tie_rates=(), notes=(*made.notes, said))
+    count = f"{targets:,} target{'s' * (targets != 1)}"
+    return replace(made, counts=(), tie_rates=(), notes=(*made.notes, count))

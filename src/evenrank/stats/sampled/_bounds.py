@@ -34,9 +34,9 @@ def _upper(term: Function, design: Design, q: Floats, n: float) -> Floats:
     """Solve the linear program: T is its last value plus steps up and down, each with a cost."""
     from scipy.optimize import linprog
 
-    wanted, law, program = _constraints(term, design)
+    wanted, p, program = _constraints(term, design)
     least, span = wanted.min(), float(np.ptp(wanted)) or 1.0
-    steps = np.cumsum(law[program], axis=1)[:, :-1]  # P(x <= the end of a bin), for each rank
+    steps = np.cumsum(p[program], axis=1)[:, :-1]  # P(x <= the end of a bin), for each rank
     share = np.cumsum(np.add.reduceat(q, design.bins))[:-1]
     price = SAFE * np.sqrt(np.maximum(share * (1.0 - share), 0.0) / n + 1.0 / n**2)
     found = linprog(
@@ -49,17 +49,15 @@ def _upper(term: Function, design: Design, q: Floats, n: float) -> Floats:
     assert found.x is not None  # a constant T above all X is always feasible
     last, up, down = np.split(found.x, [1, 1 + len(share)])
     values = least + span * (last + np.append(np.cumsum((up - down)[::-1])[::-1], 0.0))
-    values += max(
-        0.0, float((wanted - law @ values).max())
-    )  # for the ranks between those of the program
+    values += max(0.0, float((wanted - p @ values).max()))  # for the ranks between those of the program
     return np.repeat(values, np.diff(np.append(design.bins, design.drawn + 1)))
 
 
 def _constraints(term: Function, design: Design) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Compute the term and the distribution of the bins at some ranks; mark those of the program."""
     found = []
-    for size, (ranks, law, program) in design.grids.items():
+    for size, (ranks, p, program) in design.grids.items():
         extra = jumps(term, size)
-        found += [(ranks, law, program), (extra, design.binned(size, extra), np.ones(len(extra), bool))]
-    ranks, law, program = (np.concatenate(part) for part in zip(*found, strict=True))
-    return term(ranks.astype(float)), law, program
+        found += [(ranks, p, program), (extra, design.binned(size, extra), np.ones(len(extra), bool))]
+    ranks, p, program = (np.concatenate(part) for part in zip(*found, strict=True))
+    return term(ranks.astype(float)), p, program

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.metric import RANK, Metric
-from evenrank.stats.sampled._design import Design, law
+from evenrank.stats.sampled._design import Design, count_distribution
 
 ROUNDS = 200  # of the EM algorithm
 
@@ -76,7 +76,7 @@ def _uniform(design: Design, ranks: Ints, term: Function) -> tuple[Floats, Float
     """Compute the distribution of counts at some ranks, the share each represents, and the term."""
     at = ranks[ranks <= design.typical]
     share = np.diff(_edges(at)) / design.typical
-    return law(design.drawn, design.typical, at), share, term(at.astype(float))
+    return count_distribution(design.drawn, design.typical, at), share, term(at.astype(float))
 
 
 def _edges(ranks: Ints) -> Floats:
@@ -102,25 +102,25 @@ class Fit:
         """Fit by the EM algorithm."""
         mass = np.diff(np.log(_edges(ranks)))
         mass /= mass.sum()
-        counted = [(cls(ranks, mass).law(design), design.counted(weight)) for design in designs]
+        counted = [(cls(ranks, mass).distribution(design), design.counted(weight)) for design in designs]
         seen = [(p[:, n > 0], n[n > 0]) for p, n in counted]
         total = sum(float(n.sum()) for _, n in seen)
         for _ in range(rounds if total else 0):
             mass = mass * sum(p @ (n / (mass @ p)) for p, n in seen) / total
         return cls(ranks, mass)
 
-    def law(self, design: Design) -> Floats:
+    def distribution(self, design: Design) -> Floats:
         """Compute the distribution of the counts at each rank, at most the number of candidates."""
-        return law(design.drawn, design.typical, np.minimum(self.ranks, design.typical))
+        return count_distribution(design.drawn, design.typical, np.minimum(self.ranks, design.typical))
 
     def expected(self, values: Floats, design: Design) -> Floats:
         """Compute the posterior mean of a function of the rank, for each count x."""
-        joint = self.mass[:, None] * self.law(design)
+        joint = self.mass[:, None] * self.distribution(design)
         return np.asarray(values @ joint / np.maximum(joint.sum(axis=0), 1e-300))
 
     def counts(self, design: Design) -> Floats:
         """Compute the probability of each count x."""
-        return np.asarray(self.mass @ self.law(design))
+        return np.asarray(self.mass @ self.distribution(design))
 
 
 def posterior(term: Function, design: Design, fit: Fit) -> Floats:

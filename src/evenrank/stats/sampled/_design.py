@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats, Function, Ints
 
-ALIKE = 1.1  # targets share a design if their numbers of candidates differ by a tenth at most
+SIMILAR = 1.1  # targets share a design if their numbers of candidates differ by a tenth at most
 EVERY = 64  # all ranks up to this one are on the grid
 STEP = 0.25  # between larger ranks on the grid, in standard deviations of the counts
 GROWTH = 0.05  # and at most this fraction of the rank
@@ -23,20 +23,20 @@ WIDTH = 0.08  # of this relative width
 BLOCK = 1_000_000  # probabilities computed at once
 
 
-def law(drawn: int, size: int, ranks: Ints) -> Floats:
+def count_distribution(drawn: int, size: int, ranks: Ints) -> Floats:
     """Compute P(x of the drawn candidates are better), a row per rank, a column for each x.
 
-    >>> law(2, 4, np.array([1, 2, 4])).round(3).tolist()
+    >>> count_distribution(2, 4, np.array([1, 2, 4])).round(3).tolist()
     [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0], [0.0, 0.0, 1.0]]
     """
     found = np.empty((len(ranks), drawn + 1))
     step = max(1, BLOCK // (drawn + 1))
     for first in range(0, len(ranks), step):
-        found[first : first + step] = _law(drawn, size, ranks[first : first + step, None])
+        found[first : first + step] = _distribution(drawn, size, ranks[first : first + step, None])
     return found
 
 
-def _law(drawn: int, size: int, ranks: Ints) -> Floats:
+def _distribution(drawn: int, size: int, ranks: Ints) -> Floats:
     x, better, worse = np.arange(drawn + 1), ranks - 1, size - ranks
     possible = (x <= better) & (drawn - x <= worse)
     chosen, left = np.minimum(x, better), np.clip(drawn - x, 0, worse)
@@ -112,7 +112,7 @@ class Design:
 
     def binned(self, size: int, ranks: Ints) -> Floats:
         """Compute the distribution of the bins at some ranks."""
-        return np.add.reduceat(law(self.drawn, size, ranks), self.bins, axis=1)
+        return np.add.reduceat(count_distribution(self.drawn, size, ranks), self.bins, axis=1)
 
     @cached_property
     def grids(self) -> dict[int, tuple[Ints, Floats, NDArray[np.bool_]]]:
@@ -161,7 +161,7 @@ def designs(drawn: Ints, full: Ints, low: Ints, high: Ints) -> list[Design]:
         exhaustive = full[mine] - 1 <= k
         rest = np.unique(full[mine[~exhaustive]])
         while len(rest):
-            together = rest[rest <= ALIKE * rest[0]]
+            together = rest[rest <= SIMILAR * rest[0]]
             made.append(_design(k, mine[np.isin(full[mine], together)], full, low, high))
             rest = rest[len(together) :]
         if exhaustive.any():

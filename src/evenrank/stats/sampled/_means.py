@@ -56,11 +56,11 @@ def means(
             low = min(low, value - rare * (value - least))
             high = max(high, value + rare * (most - value))
     else:
-        guess = [
-            _guess(x, design, data, estimator, gamma) if table is None else table
+        estimate = [
+            _point_estimate(x, design, data, estimator, gamma) if table is None else table
             for design, table in zip(data.designs, exact, strict=True)
         ]
-        value, error = data.sample.mean(data.apply(guess)), nan
+        value, error = data.sample.mean(data.apply(estimate)), nan
         low, high = _bounds(data, x, exact, vary, z, rare)
     if vary == "candidates":
         least, most = data.possible(x)
@@ -68,7 +68,9 @@ def means(
     return Means(terms, value, low, high, "bounds" if isnan(error) else "interval", error)
 
 
-def _guess(x: Function, design: Design, data: Targets, estimator: Estimator, gamma: float) -> Floats:
+def _point_estimate(
+    x: Function, design: Design, data: Targets, estimator: Estimator, gamma: float
+) -> Floats:
     if estimator == "em":
         return posterior(x, design, data.fit(None))
     if estimator == "bv":

@@ -32,7 +32,7 @@ def pooled(several: Sequence[Ranks], full: ArrayLike | None) -> Ranks:
     first, rows = several[0], len(several[0])
     parts = []
     for i, ranks in enumerate(several):
-        _check_alike(first, ranks)
+        _check_same_task(first, ranks)
         sizes = _full(ranks, full)
         own = ranks.keys.get(DRAW, np.arange(rows))
         draw = columns.encode([own])[0] + i * rows
@@ -57,7 +57,7 @@ def _check_seeds(several: Sequence[Ranks]) -> None:
         )
 
 
-def _check_alike(first: Ranks, other: Ranks) -> None:
+def _check_same_task(first: Ranks, other: Ranks) -> None:
     """Check that samples are of the same task and the same model."""
     mine, others = _identity(first), _identity(other)
     if len(first) != len(other) or any(
@@ -100,9 +100,9 @@ def _full(ranks: Ranks, full: ArrayLike | None) -> Ints:
         )
     sizes = columns.integers("full", _numbers(ranks.keys[FULL]) if full is None else full, 1)
     sizes = columns.repeat("full", sizes, len(ranks))
-    columns.refuse(sizes < ranks.candidates, sizes, "full is less than the number of ranked candidates")
+    columns.reject(sizes < ranks.candidates, sizes, "full is less than the number of ranked candidates")
     nobody = (ranks.candidates == 1) & (sizes > 1)
-    columns.refuse(nobody, ranks.candidates, "a target has no other candidates: candidates")
+    columns.reject(nobody, ranks.candidates, "a target has no other candidates: candidates")
     return np.asarray(sizes)
 
 

@@ -15,7 +15,7 @@ from evenrank.stats.sampled._design import Design
 def spread(table: Floats, design: Design, fit: Fit) -> Floats:
     """Compute the expected variance of T over candidates for each target, under a fit."""
     row = table[0] if len(table) == 1 else table[np.searchsorted(design.sizes, design.typical)]
-    p = fit.law(design)
+    p = fit.distribution(design)
     variance = np.maximum(p @ row**2 - (p @ row) ** 2, 0.0)
     return design.look_up(fit.expected(variance, design)[None, :])
 

@@ -18,7 +18,7 @@ from evenrank.cli import main
 from evenrank.errors import InputError
 from evenrank.graphs import atlas
 from evenrank.metrics.grammar import parse
-from evenrank.published import Given
+from evenrank.published import PublishedValue
 from evenrank.report import explore, explorer
 from evenrank.report.explorer import METRICS, SIZES, TASKS
 
@@ -428,7 +428,7 @@ def test_impossible_values_get_a_message_and_no_number(page, page_file, metric, 
 
 def test_percent_is_the_fraction_to_the_last_bit(page):
     values = [n / 1000 for n in range(1001, 100_001, 7)]
-    want = [Given(parse("mrr"), x, percent=True).fraction for x in values]
+    want = [PublishedValue(parse("mrr"), x, percent=True).fraction for x in values]
     assert page.run(f"{json.dumps(values)}.map(hundredth)") == want
     assert page.run("[1e-7, 5e-324, 1e22].map(hundredth)") == [1e-9, 0, 1e20]
 

@@ -638,7 +638,7 @@ def test_models_are_only_tested_if_keys_identify_the_targets(tmp_path):
     keyed = [made_up(name, skill) for name, skill in (("a", 3), ("b", 4))]
     with pytest.raises(InputError, match="no such key in all models; got sex"):
         Report(*keyed, on="sex")
-    with pytest.raises(InputError, match="targets that share their keys cannot be told apart"):
+    with pytest.raises(InputError, match="different targets have the same keys"):
         Report(*keyed, on=["relation", "side"])
 
 

@@ -21,9 +21,9 @@ from evenrank.cli._shell import (
     Seed,
     Unit,
     app,
+    check_unused,
     file_names,
     once,
-    refuse,
     show,
 )
 from evenrank.errors import InputError
@@ -78,7 +78,7 @@ def compare_command(
     wanted = metric or ["mrr"]
     if across_data:
         others = "baseline test correction unit on mixed samples seed"
-        refuse(
+        check_unused(
             context, others, "--across compares the order of models on each data set, not their targets"
         )
         if len(wanted) > 1:

@@ -28,10 +28,10 @@ from evenrank.cli._shell import (
     Seed,
     Unit,
     app,
+    check_unused,
     file_names,
     once,
     print_table,
-    refuse,
     show,
 )
 from evenrank.errors import InputError
@@ -109,10 +109,10 @@ def evaluate_command(
         raise InputError("--averages excludes --average", got=f"--average {average}")
     if runs:
         others = "by every_average interval level unit samples seed dask skip_damaged"
-        refuse(context, others, "--runs summarizes whole files")
+        check_unused(context, others, "--runs summarizes whole files")
     if interval is None:
         what = "--level, --unit, --samples and --seed need --interval"
-        refuse(context, "level unit samples seed", what, do="add --interval delta or bootstrap")
+        check_unused(context, "level unit samples seed", what, do="add --interval delta or bootstrap")
     keys = tuple(by.split(",")) if by else ()
     # streams are tallied: single rows cannot be resampled, joined with a graph or reweighted
     whole = not dask and not skip_damaged and not any(map(is_several, ranks))

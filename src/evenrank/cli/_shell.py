@@ -92,7 +92,7 @@ ENDINGS = (".parquet", ".csv", ".tsv")  # of files of ranks
 Row: TypeAlias = dict[str, str | int | float | None]
 
 
-def refuse(context: typer.Context, options: str, what: str, do: str | None = None) -> None:
+def check_unused(context: typer.Context, options: str, what: str, do: str | None = None) -> None:
     """Raise `InputError` if any of these options was given: they have no effect in this command."""
     written = [
         option.opts[0]

@@ -175,13 +175,13 @@ class Findings:
     @property
     def notes(self) -> list[str]:
         """Reasons for missing intervals and tests."""
-        said = [(data, note) for data, made in self._intervals.items() for note in made.notes]
-        said += [
+        notes = [(data, note) for data, made in self._intervals.items() for note in made.notes]
+        notes += [
             (benchmark.data, f"– no tests: {why}")
             for benchmark in self.benchmarks
             if len(benchmark.models) > 1 and (why := self._untested(benchmark))
         ]
-        return [note if len(self.benchmarks) == 1 else f"{note} ({data})" for data, note in said]
+        return [note if len(self.benchmarks) == 1 else f"{note} ({data})" for data, note in notes]
 
     @property
     def _averaged(self) -> Metric | None:

@@ -280,8 +280,8 @@ def _protocol(report: Report) -> list[str]:
         chances = _chances(report, benchmark)
         levels = f"Chance levels: {join(chances)}." if chances else "No metric has a chance level."
         lines = (about, levels, words)
-        said = "".join(f"<dd>{escape(line)}</dd>" for line in lines)
-        entries.append(f"<dt>{escape(benchmark.data)}</dt>{said}")
+        described = "".join(f"<dd>{escape(line)}</dd>" for line in lines)
+        entries.append(f"<dt>{escape(benchmark.data)}</dt>{described}")
     words = (
         "How the ranks were computed, as recorded in their files. The eight characters in brackets are "
         "the fingerprint of the protocol: equal protocols have equal fingerprints."

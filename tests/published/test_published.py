@@ -199,6 +199,11 @@ def test_percent_can_be_passed():
         ({"mr": 3.0, "AMRI": 0.4}, "the same metric twice; got mr=3 and index.mr.=0.4"),
         ({"mr": 10**400}, "a value must be a number; got 10000"),
         ({}, "nothing to adjust"),
+        (None, "nothing to adjust"),
+        ("mrr", "nothing to adjust; got str"),
+        ({"mrr": [0.4]}, "a value must be a number; got .0.4."),
+        ({"mrr": {}}, "a value must be a number; got {}"),
+        ({3: 0.4}, "metrics must be texts such as 'mrr', or Metric objects; got 3"),
         ([("mrr", 0.4)], "nothing to adjust; got list; pass values such as"),
     ],
 )
@@ -221,6 +226,14 @@ def test_values_that_cannot_be_adjusted(values, message):
         ({"data": "nations", "filter": "train"}, "unknown filter; got 'train'"),
         ({"data": "nations", "unseen": "hide"}, "unknown value of unseen; got 'hide'"),
         ({"data": 7}, "not a data set; got int"),
+        ({"data": ["nations"]}, "not a data set; got list"),
+        ({"data": "nations", "sides": ["head"]}, "unknown sides; got .'head'."),
+        ({"data": "nations", "sides": None}, "unknown sides; got None"),
+        ({"data": "nations", "filter": ["all"]}, "unknown filter; got .'all'."),
+        ({"data": "nations", "unseen": []}, "unknown value of unseen; got .."),
+        ({"data": "nations", "split": None}, "has no triples in this split; got None"),
+        ({"sizes": "many"}, "numbers of candidates must be a column of whole numbers"),
+        ({"data": "nations", "percent": "yes"}, "percent must be True, False or None; got 'yes'"),
     ],
 )
 def test_bad_options_are_errors(options, message):
@@ -594,6 +607,13 @@ def test_other_sources(table, tmp_path):
         er.published(table(LONG.replace("A,", "ä,"), encoding="latin-1"))
     with raises("rows of results must be mappings; got str; pass dictionaries"):
         er.published(["mrr"])
+    with raises("rows of results must be mappings; got NoneType; pass dictionaries"):
+        er.published([None])
+    with raises("not a table of results; got NoneType"):
+        er.published(None)
+    with raises("metrics must be texts such as 'mrr', or Metric objects; got None"):
+        er.published(table(LONG), None)
+    assert str(er.published(table(LONG), ["mrr", "mr"])) == str(er.published(table(LONG), "mrr", "mr"))
     with raises("not a table of results; got int; allowed: a CSV file, or rows as mappings"):
         er.published(5)
     with raises("rows: no column model, data; got nothing"):

@@ -78,10 +78,10 @@ def _table(source: Any) -> tuple[str, list[str], Rows]:
 
 
 def _memory(rows: list[Any]) -> tuple[str, list[str], Rows]:
-    odd = next((row for row in rows if not isinstance(row, Mapping)), None)
-    if odd is not None:
+    odd = [row for row in rows if not isinstance(row, Mapping)]
+    if odd:
         raise InputError(
-            "rows of results must be mappings", got=type(odd).__name__, do="pass dictionaries"
+            "rows of results must be mappings", got=type(odd[0]).__name__, do="pass dictionaries"
         )
     cells = [{_fold(str(name)): _text(value) for name, value in row.items()} for row in rows]
     columns = list(dict.fromkeys(column for row in cells for column in row))

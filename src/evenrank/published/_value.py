@@ -158,6 +158,8 @@ def decide_percent(
     A percent sign, or a value above 1 and up to 100, means percent. Values of a kind both above and
     below 1 are ambiguous.
     """
+    if percent not in (None, True, False):
+        raise InputError("percent must be True, False or None", got=repr(percent))
     read = list(given)
     kinds: dict[str, list[int]] = {}
     for i, one in enumerate(given):

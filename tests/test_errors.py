@@ -21,7 +21,7 @@ BAD_RANKS = [
     (dict(rank=[np.nan], candidates=5), "ranks must be finite; got nan in row 0"),
     (dict(rank=[np.inf], candidates=5), "ranks must be finite; got inf"),
     (dict(rank=[1.25], candidates=5), "whole numbers or halves; got 1.25"),
-    (dict(rank=["1"], candidates=5), "ranks must be numbers"),
+    (dict(rank=["1"], candidates=5), "ranks must be a column of numbers; got ['1']"),
     (
         dict(rank=[1, 2], candidates=[5, 5, 5]),
         "columns differ in length; got 2 rows, but 3 in candidates",
@@ -76,12 +76,12 @@ def test_tallies_check_what_they_count():
 
 
 def test_bad_keys_and_protocols(tmp_path):
-    with raises("no ranks to split"):
+    with raises("no ranks to group"):
         er.Ranks([], [], [], keys={"side": []}).by("side")
     with raises("unknown side; got 'subject'; allowed: head, tail"):
         keys = {"head": ["a"], "relation": ["r"], "tail": ["b"], "side": ["subject"]}
         er.Ranks.of([1], candidates=5, keys=keys).evaluate("mrr", average="query")
-    with raises("different columns cannot be put together"):
+    with raises("different columns cannot be concatenated"):
         er.Ranks.of([1], candidates=5) + er.Ranks.of([1], candidates=5, weights=[1])
     path = tmp_path / "odd.csv"
     path.write_text('# evenrank "text"\nrank,candidates\n1,5\n')
@@ -129,13 +129,17 @@ def test_tiny_and_negative_scores_are_compared_exactly():
 
 def test_bad_options(tmp_path):
     ranks = er.Ranks.of([1, 2], candidates=5, keys={"side": ["head", "tail"]})
-    with raises("unknown tie rule; got 'middle'; allowed: expected, realistic, optimistic, pessimistic"):
+    with raises(
+        "unknown tie-breaking rule; got 'middle'; allowed: expected, realistic, optimistic, pessimistic"
+    ):
         ranks.evaluate("mrr", ties="middle")
     with raises("no such key column; got 'relation'; allowed: side"):
         ranks.by("relation")
-    with raises("needs a key"):
+    with raises("requires a key"):
         ranks.by()
-    with raises("averaging by query needs to know the queries; got no key head, relation, tail"):
+    with raises(
+        "average over queries requires keys that identify queries; got no key head, relation, tail"
+    ):
         ranks.evaluate("mrr", average="query")
     with raises("no such key column"):
         ranks.evaluate("mrr", average="macro")
@@ -161,12 +165,12 @@ def test_bad_metrics():
 
 def test_bad_null():
     for sizes, message in [
-        ([], "no candidate counts"),
+        ([], "no numbers of candidates"),
         ([0], "at least 1; got 0"),
         ([2.5], "must be whole"),
         ([np.nan], "must be whole"),
         (["a"], "a column of whole numbers"),
-        ({5: 0}, "impossible number of tasks"),
+        ({5: 0}, "impossible number of targets"),
         ({5: -1}, "counts must be at least 0"),
     ]:
         with raises(message):
@@ -177,46 +181,46 @@ def test_bad_null():
         er.chance("mrr", [5, 6], weights=[1])
     with raises("at least one weight must be positive"):
         er.chance("mrr", [5, 6], weights=[0, 0])
-    with raises("has its own counts and weights"):
+    with raises("counts= and weights= cannot be combined with Ranks or a Tally"):
         er.chance("mrr", er.Tally.of([0], [0], [5]), weights=[1])
-    with raises("has its own counts"):
+    with raises("counts= cannot be combined with a mapping"):
         er.chance("mrr", {5: 2}, counts=[1])
-    with raises("candidate counts must be at most"):
+    with raises("numbers of candidates must be at most"):
         er.chance("mrr", [1e30])
-    with raises("impossible number of tasks"):
+    with raises("impossible number of targets"):
         er.chance("mrr", {10: 2**53, 11: 2**53})
     with raises("weights must be numbers"):
         er.chance("mrr", [5], weights=["a"])
     with raises("unknown method; got 'guess'; allowed: exact, enumerate, sample"):
         er.chance("mrr", [5], method="guess")
-    with raises("plain metric is needed here; got z.mrr.; use mrr"):
+    with raises("a metric without adjustment is required; got z.mrr.; use mrr"):
         er.chance("z(mrr)", [5])
-    with raises("no tasks"):
+    with raises("chance levels require at least one target"):
         er.chance("mrr", er.Tally())
     with raises("no chance level"):
         er.chance("count", [5])
-    with raises("no exact law"):
+    with raises("no exact null distribution"):
         er.chance("std", {100: 50}).mean()
-    with raises("weighted median has no exact law"):
+    with raises("median has no exact null distribution with unequal weights"):
         er.chance("median", np.arange(50, 90), weights=np.arange(1, 41)).mean()
-    with raises("neither large nor small|no better or worse"):
+    with raises("neither large nor small|no value is better or worse"):
         er.chance("mad", [5, 6]).sf(1.0)
-    with raises("a tail needs a number"):
+    with raises("a value of the metric must be a number"):
         er.chance("mrr", [5, 6]).sf(float("nan"))
     with raises("too many outcomes to enumerate"):
         er.chance("mrr", {100: 50}, method="enumerate").mean()
     with raises("too many ranks to draw"):
         er.chance("mrr", {100: 10**9}, method="sample").mean()
-    with raises("at least 2 samples"):
+    with raises("samples must be at least 2"):
         er.chance("mrr", [5], method="sample", samples=1).mean()
-    with raises("quantile between two ranks with so many sizes around them"):
+    with raises("quantile between two ranks with so many sizes"):
         er.chance("median", np.arange(5000, 11000, 100)).mean()
 
 
 def test_bad_lines():
     with raises("same x"):
         Affine.through((1, 0), (1, 1))
-    with raises("flat line"):
+    with raises("a constant map has no inverse"):
         ~Affine(0.0, 1.0)
 
 
@@ -231,13 +235,13 @@ def test_bad_files(tmp_path):
         er.Ranks.load(tmp_path / "missing.parquet")
     other = tmp_path / "other.parquet"
     pl.DataFrame({"score": [1.0]}).write_parquet(other)
-    with raises("has no ranks evenrank can read; got columns score; allowed: better"):
+    with raises("has no columns of ranks; got columns score; allowed: better"):
         er.Ranks.load(other)
     lacking = tmp_path / "lacking.csv"
     lacking.write_text("rank\n1\n2\n")
-    with raises("pass candidates="):
-        er.Ranks.load(lacking)
-    assert len(er.Ranks.load(lacking, candidates=9)) == 2
+    with raises("chance level of mrr requires the number of candidates, .*; pass candidates="):
+        er.Ranks.load(lacking).evaluate("index(mrr)")
+    assert er.Ranks.load(lacking, candidates=9).candidates.tolist() == [9, 9]
     hole = tmp_path / "hole.csv"
     hole.write_text("rank,candidates\n1,5\n,5\n")
     with raises("hole.csv: empty cell in column rank, or a line cut short; got row 2 below the header"):
@@ -287,3 +291,101 @@ def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
         er.Ranks.of([2], candidates=5).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+# Wrong types --------------------------------------------------------------------------------------
+
+RANKS = er.Ranks.of([1, 2], 9, keys={"side": ["head", "tail"]})
+ODD = {
+    "None": None,
+    "text": "x",
+    "mapping": {"a": 1},
+    "ragged": [[1], [1, 2]],
+    "matrix": [[1, 2], [3, 4]],
+    "object": object(),
+    "bytes": b"x",
+    "list of None": [None],
+    "mixed": [1, "a"],
+    "complex": [1 + 2j],
+    "date": np.datetime64("2020-01-01"),
+    "array of None": np.array(None),
+    "array of text": np.array(["a", "b"]),
+    "function": len,
+}
+BAD_IN = {  # by call, the kinds of arguments that are right there
+    "Ranks.of": (er.Ranks.of, ()),
+    "Ranks.of candidates": (lambda v: er.Ranks.of([1, 2], v), ("None",)),
+    "Ranks.of weights": (lambda v: er.Ranks.of([1, 2], weights=v), ("None",)),
+    "Ranks.of keys": (lambda v: er.Ranks.of([1], keys=v), ("None", "mapping")),
+    "Ranks.of protocol": (lambda v: er.Ranks.of([1], protocol=v), ("None", "mapping")),
+    "Ranks": (lambda v: er.Ranks(v, 0, 9), ()),
+    "Ranks equal": (lambda v: er.Ranks([1], v), ()),
+    "Ranks.between": (lambda v: er.Ranks.between(v, [2], 9), ()),
+    "Ranks.from_scores": (lambda v: er.Ranks.from_scores(v, [5, 5]), ()),
+    "Ranks.from_scores target": (lambda v: er.Ranks.from_scores([[1, 2]], v), ()),
+    "Ranks.from_scores known": (lambda v: er.Ranks.from_scores([[1, 2]], [0], v), ("None",)),
+    "Ranks.from_frame": (er.Ranks.from_frame, ()),
+    "Ranks.load": (er.Ranks.load, ()),
+    "save": (RANKS.save, ("text",)),
+    "by": (RANKS.by, ()),
+    "evaluate": (RANKS.evaluate, ()),
+    "ties": (lambda v: RANKS.evaluate("mr", ties=v), ("None",)),
+    "average": (lambda v: RANKS.evaluate("mr", average=v), ()),
+    "units": (RANKS.units, ()),
+    "rows": (lambda v: RANKS[v], ()),
+    "with_keys": (RANKS.with_keys, ("None", "mapping")),
+    "with_only_keys": (RANKS.with_only_keys, ("None", "mapping")),
+    "with_protocol": (RANKS.with_protocol, ("None", "mapping")),
+    "with_weights": (RANKS.with_weights, ("None",)),
+    "Tally.of": (lambda v: er.Tally.of(v, 0, 9), ()),
+    "Tally.of_ranks": (er.Tally.of_ranks, ()),
+    "Tally.update": (lambda v: er.Tally().update(v, 0), ()),
+    "chance": (lambda v: er.chance(v, [5]), ()),
+    "chance sizes": (lambda v: er.chance("mr", v), ()),
+    "chance counts": (lambda v: er.chance("mr", [5, 6], counts=v), ("None",)),
+    "chance weights": (lambda v: er.chance("mr", [5, 6], weights=v), ("None",)),
+    "chance method": (lambda v: er.chance("mr", [5], method=v), ()),
+    "chance samples": (lambda v: er.chance("mr", [5], samples=v), ()),
+    "chance seed": (lambda v: er.chance("mr", [5], seed=v), ()),
+    "p-value": (er.chance("mr", [5]).sf, ()),
+    "parse": (er.parse, ()),
+    "define": (lambda v: er.define(v, lambda r: 1 / r), ("text",)),
+    "define function": (lambda v: er.define("odd_function", v), ()),
+    "desiderata": (er.desiderata, ()),
+    "stream": (er.stream, ()),
+    "stream by": (lambda v: er.stream("x", by=v), ()),
+    "Metric": (er.Metric, ()),
+    "Metric p": (lambda v: er.Metric(p=v), ()),
+    "Metric q": (lambda v: er.Metric(q=v), ()),
+    "HITS": (er.HITS, ()),
+    "MRR": (er.MRR, ()),
+    "MRR ties": (lambda v: er.MRR([1], v), ()),
+    "MEDIAN": (er.MEDIAN, ()),
+    "Task.of": (lambda v: er.Task.of(v, [1], size=5), ()),
+    "Task.of targets": (lambda v: er.Task.of([[0]], v, size=5), ()),
+    "Task.of size": (lambda v: er.Task.of([[0]], [1], size=v), ()),
+    "Task.of known": (lambda v: er.Task.of([[0]], [1], size=5, known=v), ("None", "matrix")),
+    "Task.of candidates": (lambda v: er.Task.of([[0]], [1], size=5, candidates=v), ("None",)),
+    "Task.of keys": (lambda v: er.Task.of([[0]], [1], size=5, keys=v), ("None", "mapping")),
+    "Task.of outside": (lambda v: er.Task.of([[0]], [1], size=5, outside=v), ()),
+    "Task.alignment": (lambda v: er.Task.alignment(v, size=3), ()),
+    "Task.links": (lambda v: er.Task.links(v, size=3), ()),
+    "Task.answers": (lambda v: er.Task.answers([[0]], v, size=5), ()),
+    "Task.join": (er.Task.join, ()),
+    "Protocol sides": (lambda v: er.Protocol(sides=v), ("None", "text", "array of text")),
+    "Protocol extra": (lambda v: er.Protocol(extra=v), ("None", "mapping")),
+    "Protocol.only": (er.Protocol().only, ("text", "mapping", "array of text")),
+}
+
+
+@pytest.mark.parametrize("call", BAD_IN)
+@pytest.mark.parametrize("kind", ODD)
+def test_wrong_types_are_one_clear_line(call, kind):
+    """Never a TypeError or AttributeError of Python, nor the message of another library."""
+    function, right = BAD_IN[call]
+    if kind in right:
+        return
+    with pytest.raises(er.errors.EvenrankError) as caught:
+        function(ODD[kind])
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None

@@ -62,22 +62,22 @@ def test_spaces_and_case_do_not_matter():
     ("text", "message"),
     [
         ("mrrr", "did you mean mrr"),
-        ("hits", "hits needs its k"),
-        ("hits@k", "hits needs its k"),
-        ("hits_at_k", "hits needs its k"),
-        ("adjusted_hits_at_k", "hits needs its k"),
+        ("hits", "hits@k requires a k"),
+        ("hits@k", "hits@k requires a k"),
+        ("hits_at_k", "hits@k requires a k"),
+        ("adjusted_hits_at_k", "hits@k requires a k"),
         ("hits@0", "k >= 1"),
         ("hits@-3", "k >= 1"),
         ("hits@1.5", "whole number"),
-        ("z(index(mrr))", "only a plain metric can be adjusted"),
+        ("z(index(mrr))", "only metrics without adjustment can be adjusted"),
         ("1/z(mrr)", "no inverse"),
         ("1/std", "not a metric"),
         ("index(count)", "cannot be adjusted"),
         ("z(mad)", "cannot be adjusted"),
         ("quantile(2)", "between 0 and 1"),
-        ("mean(x)", "a number is needed"),
-        ("mean(2, mrr)", "needs a transform"),
-        ("both.realistic.mrr", "side and tie rule are not part"),
+        ("mean(x)", "lacks a number"),
+        ("mean(2, mrr)", "must be a transform"),
+        ("both.realistic.mrr", "contains no side and no tie-breaking rule"),
         ("mrr)", "unknown metric"),
         ("", "unknown metric"),
         ("__import__('os')", "unknown metric"),
@@ -90,8 +90,8 @@ def test_what_cannot_be_read_says_so(text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_metric_must_be_a_string_or_a_metric():
-    with pytest.raises(er.errors.InputError, match="must be a string or a metric; got int"):
+def test_a_metric_must_be_text_or_a_metric():
+    with pytest.raises(er.errors.InputError, match="or Metric objects; got 3"):
         er.parse(3)  # type: ignore[arg-type]
 
 

@@ -466,10 +466,10 @@ def test_tie_rules_are_not_mixed_silently(other):
         ),
         lambda: Report(a, b),
     ):
-        with raises("these were ranked by protocols that rank ties differently", b.ties, "ties="):
+        with raises("the protocols of these ranks have different tie-breaking rules", b.ties, "ties="):
             refused()
     with raises(
-        "protocols that rank ties differently cannot be put together", f"optimistic and {b.ties}"
+        "ranks with different tie-breaking rules cannot be concatenated", f"optimistic and {b.ties}"
     ):
         a + b
     assert er.compare(a=a, b=b, mixed=True, ties="realistic").protocol.ties == "realistic"
@@ -478,7 +478,7 @@ def test_tie_rules_are_not_mixed_silently(other):
 
 def test_presets_are_not_compared_silently():
     """Not even where they rank ties alike."""
-    with raises("not ranked in the same way", "protocol: dgl-ke .a. and torchkge .b."):
+    with raises("ranked under different protocols", "preset: dgl-ke .a. and torchkge .b."):
         er.compare(a=ranked("dgl-ke"), b=ranked("torchkge"))
 
 
@@ -488,7 +488,7 @@ def test_reports_keep_presets_apart(tmp_path):
 
     report = Report(ranked("dgl-ke"), ranked("torchkge"))
     names = {label for label, _ in report.evaluation.labels}
-    assert {name.partition("protocol: ")[2].rstrip(")") for name in names} == {"dgl-ke", "torchkge"}
+    assert {name.partition("preset: ")[2].rstrip(")") for name in names} == {"dgl-ke", "torchkge"}
     report.save(tmp_path / "page.html")
     assert reload(tmp_path / "page.html").findings.ties == "pessimistic"
 
@@ -510,16 +510,16 @@ def test_a_run_goes_on_by_its_own_protocol(tmp_path):
     graph = er.load("nations")
     model = er.models.DistMult(*(np.random.default_rng(0).normal(size=(n, 3)) for n in (14, 55)))
     er.rank(model, graph.task(protocol="rotate"), progress=False, checkpoint=tmp_path / "run")
-    with raises("holds another run", "got protocol rotate there, torchkge here;"):
+    with raises("is the checkpoint of another ranking", "got preset rotate there, torchkge here;"):
         er.rank(model, graph.task(protocol="torchkge"), progress=False, checkpoint=tmp_path / "run")
 
 
 def test_tasks_of_one_protocol_are_joined():
     tasks = [er.load("nations").task(protocol=name) for name in ("rotate", "rotate", "openke")]
     assert er.Task.join(tasks[:2]).protocol.preset == "rotate"
-    with raises("tasks by different protocols cannot be joined", "got rotate and openke"):
+    with raises("tasks with different presets cannot be joined", "got rotate and openke"):
         er.Task.join(tasks)
-    with raises("tasks by different protocols cannot be joined", "got rotate and none"):
+    with raises("tasks with different presets cannot be joined", "got rotate and none"):
         er.Task.join([tasks[0], er.load("nations").task()])
 
 
@@ -575,7 +575,11 @@ def test_a_protocol_is_one_of_eight_words(name):
 
 
 def test_ranks_and_tasks_of_elsewhere_say_more_than_a_word():
-    words = ("a protocol has entries; got 'libkge'", "graph.task", "{'preset': 'libkge'}")
+    words = (
+        "a protocol must be a mapping of entries; got 'libkge'",
+        "graph.task",
+        "{'preset': 'libkge'}",
+    )
     with raises(*words):
         er.Ranks.of([1], 9, protocol="libkge")
     with raises(*words):
@@ -585,27 +589,31 @@ def test_ranks_and_tasks_of_elsewhere_say_more_than_a_word():
 
 
 def test_a_protocol_says_what_is_filtered():
-    with raises("the protocol libkge says what is filtered", "got filter None as well"):
+    with raises("the protocol libkge determines the filter", "got filter=None"):
         er.load("nations").task(protocol="libkge", filter=None)
 
 
 @pytest.mark.parametrize("name", ["pykeen", "ampligraph"])
 def test_what_train_never_shows_must_be_dropped(name):
     graph = er.Graph.of(PROBLEM.splits, entities=PROBLEM.entities)
-    with raises(f"the protocol {name} leaves out what train never shows", "unseen='drop'"):
+    with raises(
+        f"the protocol {name} drops entities and relations not seen in training", "unseen='drop'"
+    ):
         graph.task(protocol=name)
 
 
 def test_relations_too_must_be_seen():
     graph = er.Graph.of([[0, 0, 1]], test=[[1, 0, 0]], relations=2)
-    with raises("the protocol pykeen leaves out"):
+    with raises("the protocol pykeen drops"):
         graph.task(protocol="pykeen")
 
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - {"pykeen", "ampligraph"}))
 def test_what_train_never_shows_must_be_kept(name):
     graph = er.Graph.of(PROBLEM.splits, entities=PROBLEM.entities, unseen="drop")
-    with raises(f"the protocol {name} keeps what train never shows", "unseen='keep'"):
+    with raises(
+        f"the protocol {name} keeps entities and relations not seen in training", "unseen='keep'"
+    ):
         graph.task(protocol=name)
 
 
@@ -616,7 +624,9 @@ def test_ogb_needs_candidates():
 
 
 def test_dgl_ke_is_not_sampled():
-    with raises("the protocol dgl-ke keeps known answers", "got 5 candidates", "rank among all"):
+    with raises(
+        "the protocol dgl-ke keeps known true answers", "got 5 sampled candidates", "rank among all"
+    ):
         er.load("nations").task(protocol="dgl-ke", candidates=5)
 
 
@@ -654,7 +664,7 @@ def test_rank_by_a_protocol(model, tmp_path):
         assert again["protocol"]["ties"] == PRESETS[name].ties
         assert er.Ranks.load(files[name]).evaluate("mrr").content() == again == said
     with raises(
-        "these were ranked by protocols that rank ties differently", "optimistic, pess", "--ties"
+        "the protocols of these ranks have different tie-breaking rules", "optimistic, pess", "--ties"
     ):
         run("evaluate", files["openke"], files["torchkge"], "--format", "json")
     beside = tmp_path / "beside.parquet"

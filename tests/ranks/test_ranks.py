@@ -46,7 +46,7 @@ def test_files_round_trip_with_protocol(ranks, tmp_path, name):
     ranks.save(tmp_path / name)
     again = er.Ranks.load(tmp_path / name)
     assert same(ranks, again)
-    assert again.protocol == {"data": "toy", "filter": "all"}
+    assert again.protocol.to_dict() == {"data": "toy", "filter": "all"}
     assert list(tmp_path.iterdir()) == [tmp_path / name]  # no temporary file is left
 
 
@@ -64,7 +64,7 @@ def test_adding_puts_rows_together(ranks):
     both = ranks + other
     assert len(both) == 7
     assert both.keys["head"][-1] == "q"
-    assert both.protocol == {"data": "toy"}
+    assert both.protocol.to_dict() == {"data": "toy"}
     assert both.tally() == ranks.tally() + other.tally()
     assert len(ranks[0]) == 1
 
@@ -116,7 +116,7 @@ def test_rows_of_weight_zero_do_not_count():
 def test_weights_round_trip(tmp_path):
     ranks = er.Ranks.of([1, 2], candidates=5, weights=[0.25, 3])
     ranks.save(tmp_path / "w.parquet")
-    assert er.Ranks.load(tmp_path / "w.parquet").weight.tolist() == [0.25, 3.0]
+    assert er.Ranks.load(tmp_path / "w.parquet").weights.tolist() == [0.25, 3.0]
 
 
 def test_the_documented_schema_is_what_is_written(ranks, tmp_path):
@@ -239,7 +239,12 @@ def test_tie_rate_and_band_are_reported(ranks):
 def test_evaluations_know_their_protocol(ranks):
     a = ranks.evaluate("mrr")
     b = ranks.evaluate("mrr", ties="realistic")
-    assert a.protocol == {"data": "toy", "filter": "all", "average": "micro", "ties": "expected"}
+    assert a.protocol.to_dict() == {
+        "data": "toy",
+        "filter": "all",
+        "average": "micro",
+        "ties": "expected",
+    }
     assert a.fingerprint != b.fingerprint
     assert a.fingerprint == ranks.evaluate("hits@1").fingerprint
     assert a.fingerprint in str(a)
@@ -289,7 +294,9 @@ def test_latex_escapes_names():
 def test_selecting_rows(ranks):
     assert len(ranks[ranks.keys["side"] == "head"]) == 3
     assert len(ranks[:2]) == 2
-    assert repr(ranks) == "Ranks(6 targets, by head, relation, tail, side)"
+    assert repr(ranks) == (
+        "Ranks(6 targets; keys: head, relation, tail, side; data: toy; filter: all [8a7ec364])"
+    )
 
 
 def test_large_counts_are_exact():
@@ -302,5 +309,5 @@ def test_empty_ranks_are_fine_until_a_metric_is_asked_for():
     empty = er.Ranks([], [], [])
     assert len(empty) == 0
     assert empty.tally() == er.Tally()
-    with pytest.raises(er.errors.InputError, match="a metric of nothing"):
+    with pytest.raises(er.errors.InputError, match="metrics need at least one rank"):
         empty.evaluate("mrr")

@@ -80,7 +80,7 @@ def test_the_default_table_is_that_of_loaded_ranks(folder, loaded):
     streamed = er.stream(folder)
     assert streamed.tally == loaded.tally()
     assert same(streamed.evaluate(), loaded.evaluate())
-    assert repr(streamed) == "Tallies(1,500 ranked)"
+    assert repr(streamed) == "Tallies(1,500 targets)"
     assert len(streamed) == 1
 
 
@@ -294,7 +294,7 @@ def test_protocols_are_what_all_files_share(tmp_path):
     }
     other = example(rows=9).with_protocol(Protocol(preset="openke"))
     other.save(tmp_path / "c.parquet")
-    with pytest.raises(InputError, match=r"rank ties differently; got optimistic, rounded"):
+    with pytest.raises(InputError, match=r"have different tie-breaking rules; got optimistic, rounded"):
         er.stream(tmp_path).evaluate("mrr")
     assert er.stream(tmp_path).evaluate("mrr", ties="pessimistic").protocol.ties == "pessimistic"
 
@@ -307,14 +307,15 @@ def test_files_that_differ_are_told(tmp_path):
         ranks = ranks.with_protocol(Protocol(split="test", data=data, model=model or None))
         ranks.save(tmp_path / f"{seed}.parquet")
     note = (
-        "the files, counted as one, differ in data (x, y), model ((none), A, B), weights ((none), given)"
+        "the files, evaluated as one, differ in "
+        "data (x, y), model ((none), A, B), weights ((none), given)"
     )
     made = er.stream(tmp_path).evaluate("mrr")
     assert made.notes == (note,)
     assert made.protocol.to_dict() == {"split": "test", "average": "micro", "ties": "expected"}
     assert er.stream(tmp_path / "0.parquet").notes == []
     alike = er.stream([tmp_path / "1.parquet", tmp_path / "2.parquet"])
-    assert alike.notes == ["the files, counted as one, differ in model ((none), B)"]
+    assert alike.notes == ["the files, evaluated as one, differ in model ((none), B)"]
     rows = table(tmp_path, tmp_path / "0.parquet")
     assert rows["notes"] == [f"{tmp_path}: {note}"]
     for seed in range(3, 9):
@@ -372,7 +373,7 @@ def test_what_a_url_needs_is_named():
         pytest.skip("s3fs is installed")
     with pytest.raises(
         InputError,
-        match=r"this URL needs another library; got s3://x \(Install s3fs.*\); install what it needs$",
+        match=r"this URL requires another library; got s3://x \(Install s3fs.*\); install it$",
     ):
         er.stream("s3://x")
 
@@ -395,7 +396,7 @@ def test_unknown_urls_are_one_line():
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "no file of ranks given"),
+        ([], "no file of ranks"),
         ("none.parquet", "no such file; got none.parquet"),
         ("none/*.parquet", "no file matches; got none/*.parquet"),
     ],
@@ -412,7 +413,7 @@ def test_a_folder_without_ranks_is_an_error(tmp_path):
     ):
         er.stream(tmp_path)
     (tmp_path / "parts").mkdir()
-    with pytest.raises(InputError, match=r"; what a run has finished so far is in .*parts$"):
+    with pytest.raises(InputError, match=r"; finished parts of an incomplete run are in .*parts$"):
         er.stream(tmp_path)
 
 
@@ -444,7 +445,7 @@ def test_damaged_files_are_named_and_left_out_if_asked(tmp_path, how):
     assert list(rest.left_out) == [str(tmp_path / "1.parquet")]
     made = rest.evaluate("mrr")
     assert [note for note in made.notes if "1.parquet" in note and "left out" in note]
-    assert "left out, as it is damaged: cannot read" in str(made)
+    assert "left out as damaged: cannot read" in str(made)
     damage(tmp_path / "0.parquet", how)
     damage(tmp_path / "2.parquet", how)
     with pytest.raises(InputError, match=r"every file is damaged; got cannot read .*0.parquet"):
@@ -571,7 +572,7 @@ def test_what_is_asked_wrongly_is_no_damage(tmp_path, skip):
         with pytest.raises(InputError, match=message):
             er.stream(tmp_path, skip_damaged=skip, **question)
     pl.DataFrame({"score": [1.0]}).write_parquet(tmp_path / "r.parquet")
-    with pytest.raises(InputError, match=r"r.parquet has no ranks evenrank can read; got columns score"):
+    with pytest.raises(InputError, match=r"r.parquet has no columns of ranks; got columns score"):
         er.stream(tmp_path, skip_damaged=skip)
 
 
@@ -579,7 +580,9 @@ def test_a_file_that_lacks_a_column_is_named(tmp_path):
     example().save(tmp_path / "a.parquet")
     saved(tmp_path)
     for question in ({"by": "relation"}, {"average": "relation"}, {"average": "query"}):
-        with pytest.raises(InputError, match=r"good.parquet: (no such key|averaging by query needs)"):
+        with pytest.raises(
+            InputError, match=r"good.parquet: (no such key|a macro average over queries requires)"
+        ):
             er.stream(tmp_path, **question)
 
 
@@ -591,7 +594,9 @@ def test_queries_need_sides_and_keys(tmp_path):
     with pytest.raises(InputError, match=r"unknown side; got 'up'"):
         er.stream(tmp_path, average="query")
     er.Ranks.of([1, 2], 9).save(tmp_path / "r.parquet")
-    with pytest.raises(InputError, match="averaging by query needs to know the queries"):
+    with pytest.raises(
+        InputError, match="a macro average over queries requires keys that identify queries"
+    ):
         er.stream(tmp_path, average="query")
     ranks = er.Ranks.of([1, 2, 4], 9, keys={"query": ["a", "a", "b"]})
     ranks.save(tmp_path / "r.parquet")
@@ -618,15 +623,17 @@ def test_keys_of_two_types_are_text(tmp_path):
 def test_queries_are_told_alike_in_all_files(tmp_path):
     example().save(tmp_path / "a.parquet")
     er.Ranks.of([1], 9, keys={"query": ["q"]}).save(tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"the files tell queries by different keys; got .*do so alike"):
+    with pytest.raises(
+        InputError, match=r"the files identify queries by different keys; got .*use the same keys"
+    ):
         er.stream(tmp_path, average="query")
 
 
 def test_nothing_is_an_error(tmp_path):
     er.Ranks([], [], 9, keys={"k": []}).save(tmp_path / "r.parquet")
-    with pytest.raises(InputError, match="a metric of nothing does not exist"):
+    with pytest.raises(InputError, match="metrics need at least one rank"):
         er.stream(tmp_path).evaluate()
-    with pytest.raises(InputError, match="no ranks to split"):
+    with pytest.raises(InputError, match="no ranks to group"):
         er.stream(tmp_path, by="k")
     ones = pl.DataFrame({"better": [0], "equal": 0, "candidates": 9, "weight": 0.0})
     ones.write_parquet(tmp_path / "r.parquet")

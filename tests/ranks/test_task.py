@@ -129,7 +129,7 @@ def test_keys_follow_the_targets():
     assert ranks.keys["tail"].tolist() == ["b", "c", "a", "b"] * 2
     assert ranks.keys["side"].tolist() == ["tail"] * 4 + ["head"] * 4
     assert ranks.protocol.data == "graph"
-    assert ranks.protocol.filter == "train, test"
+    assert ranks.protocol.filter == ("train", "test")
     assert ranks.protocol.content == graph.hash
 
 
@@ -230,7 +230,7 @@ def test_typed_candidates():
     rows = [((h, r, -1), t, (), tails[r]) for h, r, t in triples]
     check(task, rows + [((-1, r, t), h, (), heads[r]) for h, r, t in triples])
     assert task.candidates.tolist() == [2, 3, 2, 2, 2, 2]
-    assert task.protocol.candidates == "typed, as seen in train, targets added"
+    assert str(task.protocol.candidates) == "typed, as seen in train, targets added"
     assert {s: {r: set(ids.tolist()) for r, ids in m.items()} for s, m in GRAPH.types().items()} == {
         "tail": tails,
         "head": heads,
@@ -245,7 +245,7 @@ def test_fixed_lists():
     queries = [((0, 0, -1), 2, {1, 2}), ((1, 0, -1), 3, {2, 3}), ((4, 1, -1), 0, {0, 1})]
     check(task, [(*row, mine) for row, mine in zip(queries, tails, strict=True)])
     assert task.candidates.tolist() == [3, 1, 2]
-    assert task.protocol.candidates.startswith("given [")
+    assert str(task.protocol.candidates).startswith("given [")
     matrix = np.array([[2, 4], [3, 1], [0, 2]])
     assert GRAPH.task(sides="tail", candidates={"tail": matrix}).candidates.tolist() == [2, 2, 2]
 
@@ -265,7 +265,7 @@ def test_type_constraints_are_read(tmp_path):
     for given_path in (path, str(path)):
         task = GRAPH.task(candidates=given_path)
         assert task.candidates.tolist() == want.candidates.tolist() == [2, 2, 1, 1, 2, 1]
-        assert task.protocol.candidates.startswith("typed, from type_constrain.txt [")
+        assert str(task.protocol.candidates).startswith("typed, from type_constrain.txt [")
         ours, theirs = (er.rank(scorer, one, progress=False) for one in (task, want))
         assert ours.better.tolist() == theirs.better.tolist()
 
@@ -274,18 +274,21 @@ BAD_CONSTRAINTS = [
     ("", ["is not a file of type constraints"]),
     ("two\n0 1 0\n", ["is not a file of type constraints", "two"]),
     ("2\n0 1 x\n", ["is not a file of type constraints", "x"]),
-    (CONSTRAINTS.replace("2\n0", "3\n0", 1), ["line one does not count the relations", "4 lines"]),
+    (
+        CONSTRAINTS.replace("2\n0", "3\n0", 1),
+        ["the first line is not the number of relations", "4 further lines"],
+    ),
     (
         CONSTRAINTS.replace("0 2 0 1", "0 3 0 1"),
         [":2: not a line of type constraints", "relation 0, 2 ids"],
     ),
     (CONSTRAINTS.replace("0 3 1 2 3", "0"), [":3: not a line of type constraints"]),
     (CONSTRAINTS.replace("1 2 0 1\n", "0 1 1\n"), [":5: not a line of type constraints", "heads first"]),
-    (CONSTRAINTS.replace("0 2 0 1", "0 2 0 5"), [":2: an id the graph does not have", "relation 0"]),
-    (CONSTRAINTS.replace("0 2 0 1", "7 2 0 1"), [":2: an id the graph does not have", "relation 7"]),
+    (CONSTRAINTS.replace("0 2 0 1", "0 2 0 5"), [":2: an id that the graph lacks", "relation 0"]),
+    (CONSTRAINTS.replace("0 2 0 1", "7 2 0 1"), [":2: an id that the graph lacks", "relation 7"]),
     ("2\n0 2 0 1\n1 2 3 4\n0 3 1 2 3\n0 0\n", [":5: not a line of type constraints"]),
     ("2\n0 2 0 1\n0 1 1\n1 2 3 4\n1 1 1\n", ["a target is not among the candidates"]),
-    ("1\n0 2 0 1\n0 3 1 2 3\n", ["a query has no candidates", "relation 1"]),
+    ("1\n0 2 0 1\n0 3 1 2 3\n", ["relation 1 has no candidates on side tail"]),
 ]
 
 
@@ -353,7 +356,7 @@ def test_samples_depend_on_seed_and_query_alone():
     tasks = [graph.task("test", candidates=3, seed=seed) for seed in (1, 1, 2)]
     lists = [[part.lists.values.tolist() for part in task.parts] for task in tasks]
     assert lists[0] == lists[1] != lists[2]
-    assert tasks[0].protocol.candidates == "3 sampled per query, seed 1"
+    assert str(tasks[0].protocol.candidates) == "3 sampled per query, seed 1"
 
 
 def test_samples_are_uniform():
@@ -405,7 +408,7 @@ BAD_TASKS = [
     (dict(queries=[[0.5]], targets=[0], size=3), ["queries must be whole", "0.5"]),
     (dict(queries=[[[0]]], targets=[0], size=3), ["queries must be rows of whole numbers"]),
     (dict(queries=[[0], [1]], targets=[0], size=3), ["queries and targets differ in length", "2 and 1"]),
-    (dict(queries=np.zeros((0, 1)), targets=[], size=3), ["a task needs at least one target"]),
+    (dict(queries=np.zeros((0, 1)), targets=[], size=3), ["a task requires at least one target"]),
     (dict(queries=[[0]], targets=[0], size=0), ["size must be at least 1"]),
     (dict(queries=[[0]], targets=[0], size=10**10), ["size must be at most 1,000,000,000"]),
     (
@@ -431,11 +434,11 @@ BAD_TASKS = [
     ),
     (
         dict(queries=[[0], [1]], targets=[0, 1], size=3, candidates=[[0]]),
-        ["each query needs its list of candidates", "1 lists for 2 queries"],
+        ["each query requires a list of candidates", "1 lists for 2 queries"],
     ),
     (
         dict(queries=[[0]], targets=[0], size=3, candidates=[[0]], group=[1]),
-        ["each query needs its list of candidates"],
+        ["each query requires a list of candidates"],
     ),
     (
         dict(queries=[[4], [5]], targets=[0, 2], size=3, candidates=[[1], [1]]),
@@ -462,12 +465,12 @@ BAD_QUESTIONS = [
     (dict(sides=["tail", "x"]), ["unknown side", "'x'"]),
     (dict(sides=[]), ["a task needs at least one side"]),
     (dict(candidates="some"), ["unknown candidates", "'some'", "typed"]),
-    (dict(candidates=True), ["candidates must be given per side", "bool"]),
-    (dict(candidates=[[0]]), ["candidates must be given per side", "list"]),
-    (dict(candidates={"tail": {}}), ["a query has no candidates", "relation 0 on side tail"]),
+    (dict(candidates=True), ["unknown candidates", "bool"]),
+    (dict(candidates=[[0]]), ["unknown candidates", "list", "lists per side"]),
+    (dict(candidates={"tail": {}}), ["relation 0 has no candidates on side tail"]),
     (dict(candidates={"tail": [[0]]}), ["a list per triple", "1 lists for 3 triples"]),
-    (dict(candidates={"head": {0: [0, 1], 1: [4]}}), ["no candidates are given for a side", "got tail"]),
-    (dict(sides="relation", candidates="typed"), ["no candidates are given for a side", "got relation"]),
+    (dict(candidates={"head": {0: [0, 1], 1: [4]}}), ["no candidates for side tail", "got head"]),
+    (dict(sides="relation", candidates="typed"), ["no candidates for side relation"]),
     (dict(candidates={"tail": {0: [7], 1: [1]}}), ["a candidate is not below the size, 5"]),
     (dict(outside="allow"), ["outside", "allow", "refuse, add"]),
 ]
@@ -481,11 +484,11 @@ def test_bad_questions(arguments, parts):
 
 def test_empty_splits_and_lists():
     graph = er.Graph.of([[0, 0, 1]], test=np.zeros((0, 3), int), name="toy")
-    with raises("split test of toy has no triples to rank"):
+    with raises("split test of toy has no triples"):
         graph.task("test")
-    with raises("a list of answers for each query", "1 lists for 2 queries"):
+    with raises("each query requires a list of answers", "1 lists for 2 queries"):
         Task.answers([[0], [1]], [[1]], size=3)
-    with raises("a list of answers for each query", "1 lists for 2 queries"):
+    with raises("each query requires a list of answers", "1 lists for 2 queries"):
         Task.answers([[0], [1]], [[1], [2]], size=3, known=[[0]])
     with raises("pairs must have 2 columns"):
         Task.alignment([[0, 1, 2]], size=3)

@@ -1,8 +1,8 @@
-"""Checks and codes for columns: what may be in them, and which rows are alike."""
+"""Checks of arguments and columns, and numbering of distinct rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,27 +18,26 @@ TEXT = (".csv", ".tsv", ".txt")
 
 
 class RowError(InputError):
-    """What is wrong in one row of some columns."""
+    """An invalid value in one row; rows are counted from 0, as in arrays."""
 
     def __init__(self, what: str, row: int, *, got: str = "", allowed: str | None = None) -> None:
-        """Name the row as arrays count, from 0."""
         self.row, self._got, self._allowed = row, f"{got} in " if got else "", allowed
         super().__init__(what, got=f"{self._got}row {row}", allowed=allowed)
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
-        """Travel between processes as what it says."""
+        """Pickle as a plain `InputError` with the same message."""
         return InputError, (str(self),)
 
     def in_file(self, file: str, first: int) -> InputError:
-        """Say it of a file whose rows are counted as people do, from 1; `first` came before these."""
+        """Name the file, and the row counted from 1; `first` rows of the file precede these columns."""
         below = " below the header" if file.lower().endswith(TEXT) else ""
         row = f"{self._got}row {first + self.row + 1:,}{below}"
         return InputError(f"{file}: {self.what}", got=row, allowed=self._allowed)
 
 
 @contextmanager
-def said_of(file: str, first: int = 0) -> Iterator[None]:
-    """Name the file that columns are of, and the row in it, in what is said against them."""
+def errors_name_file(file: str, first: int = 0) -> Iterator[None]:
+    """Add the name of the file, and the row in it, to errors about its columns."""
     try:
         yield
     except RowError as error:
@@ -50,7 +49,7 @@ def said_of(file: str, first: int = 0) -> Iterator[None]:
 def checked(
     better: ArrayLike, equal: ArrayLike, candidates: ArrayLike | None, given: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints, Floats | None]:
-    """Check the columns of ranked targets; a single number is repeated, no candidates become zeros."""
+    """Check the columns of `Ranks`; single numbers are repeated, unknown candidates become zeros."""
     first = integers("better", better, 0)
     rows = len(first)
     second = repeat("equal", integers("equal", equal, 0), rows)
@@ -71,48 +70,73 @@ def checked(
 
 
 def from_ranks(rank: ArrayLike) -> tuple[Ints, Ints]:
-    """Count better and equal candidates from ranks; a half-integer is the mean rank of a tie of two."""
-    try:
-        values = np.atleast_1d(np.asarray(rank))
-    except ValueError:
-        raise InputError("ranks must be a column of numbers", got="ragged rows") from None
-    if values.dtype.kind not in "iuf" or values.ndim != 1:
-        raise InputError("ranks must be numbers", got=f"shape {values.shape} of type {values.dtype}")
-    whole = values.dtype.kind != "f"
+    """Convert ranks to counts of better and equal candidates; a half-integer is a tie of two."""
+    values = np.atleast_1d(as_array("ranks", rank))
+    if values.ndim != 1 or (values.dtype.kind not in "iuf" and values.size):
+        raise InputError("ranks must be a column of numbers", got=described(values))
+    whole = values.dtype.kind in "iu"
     values = values.astype(np.int64 if whole else float)
     if not whole:
-        refuse(~np.isfinite(values), values, "ranks must be finite")
-        refuse(2 * values != np.floor(2 * values), values, "ranks must be whole numbers or halves")
-    refuse(values < 1, values, "ranks start at 1")
-    refuse(values > LARGEST, values, f"ranks must be at most {LARGEST:,}")
+        reject(~np.isfinite(values), values, "ranks must be finite")
+        reject(2 * values != np.floor(2 * values), values, "ranks must be whole numbers or halves")
+    reject(values < 1, values, "ranks start at 1")
+    reject(values > LARGEST, values, f"ranks must be at most {LARGEST:,}")
     better = np.floor(values).astype(np.int64) - 1
     equal = (2 * values).astype(np.int64) - 2 * better - 2  # 1 where the rank is a half-integer
     return better, equal
 
 
-def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
-    """Raise an error that names the first bad row."""
+def reject(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
+    """Raise an error that names the first row where `bad` is true."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise RowError(what, row, got=str(values[row]))
 
 
-def integers(name: str, values: ArrayLike, least: int, most: int = LARGEST) -> Ints:
-    """Give a column of whole numbers from `least` to `most`."""
-    array = np.atleast_1d(np.asarray(values))
-    if array.ndim != 1 or (array.dtype.kind not in "iuf" and array.size):
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Convert to an array; rows of different lengths raise an InputError."""
+    try:
+        return np.asarray(values)
+    except ValueError:
         raise InputError(
-            f"{name} must be a column of whole numbers", got=f"shape {array.shape} of {array.dtype}"
-        )
+            f"{name} must be a column of numbers", got="rows of different lengths"
+        ) from None
+
+
+def described(array: NDArray[Any]) -> str:
+    """Describe an array of the wrong type or shape for an error message.
+
+    >>> described(np.zeros((2, 3))), described(np.array(None)), described(np.array(["a"]))
+    ('an array of shape (2, 3)', 'None', "['a']")
+    """
+    if array.ndim > 1:
+        return f"an array of shape {array.shape}"
+    text = repr(array.tolist())
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def integers(name: str, values: ArrayLike, least: int, most: int = LARGEST) -> Ints:
+    """Check a column of whole numbers from `least` to `most`; a single number is a column of one."""
+    array = np.atleast_1d(as_array(name, values))
+    if array.ndim != 1 or (array.dtype.kind not in "iuf" and array.size):
+        raise InputError(f"{name} must be a column of whole numbers", got=described(array))
     if array.dtype.kind == "f":
-        refuse(~np.isfinite(array) | (array != np.floor(array)), array, f"{name} must be whole")
-    refuse(array < least, array, f"{name} must be at least {least}")
-    refuse(array > most, array, f"{name} must be at most {most:,}")
+        reject(~np.isfinite(array) | (array != np.floor(array)), array, f"{name} must be whole")
+    reject(array < least, array, f"{name} must be at least {least}")
+    reject(array > most, array, f"{name} must be at most {most:,}")
     return array.astype(np.int64, copy=False)
 
 
+def integer(name: str, value: Any, least: int, most: int = LARGEST) -> int:
+    """Check one whole number from `least` to `most`."""
+    column = integers(name, value, least, most)
+    if len(column) != 1:
+        raise InputError(f"{name} must be one whole number", got=f"{len(column)} values")
+    return int(column[0])
+
+
 def repeat(name: str, column: Ints, rows: int) -> Ints:
-    """Repeat a single number; refuse any other length than `rows`."""
+    """Repeat a single number; any other length than `rows` is an error."""
     if len(column) == 1 and rows != 1:
         return np.broadcast_to(column, rows)
     if len(column) != rows:
@@ -121,10 +145,10 @@ def repeat(name: str, column: Ints, rows: int) -> Ints:
 
 
 def weights(values: ArrayLike, rows: int) -> Floats:
-    """Give a column of weights."""
-    weight = np.atleast_1d(np.asarray(values))
-    if weight.dtype.kind not in "iuf":
-        raise InputError("weights must be numbers", got=f"type {weight.dtype}")
+    """Check a column of weights."""
+    weight = np.atleast_1d(as_array("weights", values))
+    if weight.ndim != 1 or (weight.dtype.kind not in "iuf" and weight.size):
+        raise InputError("weights must be numbers", got=described(weight))
     weight = weight.astype(float)
     if len(weight) != rows:
         raise InputError("columns differ in length", got=f"{rows} rows, but {len(weight)} in weight")
@@ -134,7 +158,7 @@ def weights(values: ArrayLike, rows: int) -> Floats:
 
 
 def check_weights(weight: Floats) -> None:
-    """Refuse weights that cannot be normalised."""
+    """Check that weights can be normalised."""
     if not np.isfinite(weight).all() or (weight < 0).any():
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
         raise InputError("weights must be finite and not negative", got=float(bad))
@@ -143,10 +167,10 @@ def check_weights(weight: Floats) -> None:
 
 
 def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
-    """Give a column that names things: numbers as they are, everything else as text."""
+    """Check a key column: numbers stay numbers, everything else becomes text."""
     if name in (*COUNTS, "weight"):
         raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
-    column = np.asarray(values)
+    column = as_array(f"key {name}", values)
     if column.ndim == 1 and column.dtype.kind not in "iufb":
         texts = ["" if v is None else v if isinstance(v, str) else str(v) for v in column.tolist()]
         column = np.array([*texts, None], dtype=object)[:-1]  # objects, whatever the texts look like
@@ -157,8 +181,35 @@ def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
     return column
 
 
+def mapping(name: str, given: Any) -> Mapping[Any, Any]:
+    """Check an optional argument that must be a mapping."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"{name} must be a mapping", got=repr(given)[:40])
+    return given or {}
+
+
+def column_names(name: str, given: Any) -> list[str]:
+    """Read names: one text, in which commas separate them, or several texts.
+
+    >>> column_names("by", "relation,side"), column_names("by", ("relation", "side"))
+    (['relation', 'side'], ['relation', 'side'])
+    """
+    several = given.split(",") if isinstance(given, str) else as_list(given)
+    if not several or not all(isinstance(one, str) for one in several):
+        raise InputError(f"{name} must be one or more names", got=repr(given)[:40])
+    return several
+
+
+def as_list(given: Any) -> list[Any] | None:
+    """Return the items of a sequence or another iterable, but of no text or mapping; else None."""
+    try:
+        return None if isinstance(given, str | bytes | Mapping) else list(given)
+    except TypeError:  # also raised by arrays without dimensions
+        return None
+
+
 def encode(columns: list[NDArray[Any]]) -> tuple[Ints, list[NDArray[Any]]]:
-    """Number the distinct rows of some columns in sorted order; give the numbers and the rows."""
+    """Number the distinct rows of some columns in sorted order; return the numbers and the rows."""
     codes: list[Ints] = []
     distinct: list[NDArray[Any]] = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""Rows in columns, handed to whichever library of tables the reader works with."""
+"""Mix-in that exports columns to polars, pandas, Arrow and xarray."""
 
 from __future__ import annotations
 
@@ -19,39 +19,63 @@ if TYPE_CHECKING:
 
 
 class Framed(ABC):
-    """Something with rows: gives them as a frame of polars or pandas, as Arrow or as xarray.
+    """A table that exports itself to polars, pandas, Arrow and xarray.
 
-    Whatever speaks Arrow's C stream (DuckDB, Ibis, ...) takes it as it is.
+    Libraries that read Arrow's C stream interface (DuckDB, Ibis, ...) accept it directly.
     """
 
-    _along = "row"  # xarray's dimension
+    _along = "row"  # the name of xarray's dimension
 
     @abstractmethod
     def _columns(self) -> Mapping[str, ArrayLike]:
-        """Give the columns, all of one length."""
+        """Return the columns, all of one length."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Give a polars frame."""
+        """Convert to a polars data frame.
+
+        Returns
+        -------
+        polars.DataFrame
+            A column for each column.
+        """
         import polars as pl
 
         return pl.DataFrame(self._columns(), strict=False)  # whole numbers among others are numbers
 
     def to_pandas(self) -> pd.DataFrame:
-        """Give a pandas frame (needs pandas)."""
+        """Convert to a pandas data frame (requires pandas).
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column for each column.
+        """
         frame: pd.DataFrame = need("pandas").DataFrame(self._columns())
         return frame
 
     def to_arrow(self) -> pa.Table:
-        """Give an Arrow table (needs pyarrow)."""
+        """Convert to an Arrow table (requires pyarrow).
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each column.
+        """
         return need("pyarrow").table(self)
 
     def to_xarray(self) -> xr.Dataset:
-        """Give an xarray data set: a variable per column, along the dimension `row` (needs xarray)."""
+        """Convert to an xarray data set (requires xarray).
+
+        Returns
+        -------
+        xarray.Dataset
+            A variable for each column, along one dimension.
+        """
         dataset: xr.Dataset = need("xarray").Dataset(
             {name: (self._along, np.asarray(column)) for name, column in self._columns().items()}
         )
         return dataset
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the columns to anything that speaks Arrow, without a copy through Python."""
+        """Export the columns through the Arrow PyCapsule interface."""
         return self.to_polars().__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""Optional libraries: imported when needed; where one is absent or too old, its extra is named."""
+"""Imports of optional libraries, with errors that name the extra to install."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenrank.errors import InputError
 
 
 class Extra(NamedTuple):
-    """How a library is asked for, and the oldest version that will do, as `pyproject.toml` has them."""
+    """The extra that installs a library, and the oldest supported version, as in `pyproject.toml`."""
 
     name: str
     least: str
@@ -31,13 +31,13 @@ LIBRARIES = {
 
 
 def need(library: str) -> Any:
-    """Import an optional library, or say which extra brings one that will do."""
+    """Import an optional library; a missing or old one raises an error that names its extra."""
     extra = LIBRARIES[library]
     install = f"pip install --upgrade 'evenrank[{extra.name}]'"
     try:
         module = import_module(library)
     except ImportError as error:
-        raise InputError(f"this needs {library}", got=str(error), do=install) from None
+        raise InputError(f"this requires {library}", got=str(error), do=install) from None
     found = getattr(module, "__version__", None) or _installed(library)
     if _parts(found) < _parts(extra.least):
         raise InputError(
@@ -51,12 +51,12 @@ def need(library: str) -> Any:
 
 @cache
 def _installed(library: str) -> str:
-    """Give the version of a library that does not say it itself."""
+    """Look up the version of a library that has no `__version__`."""
     from importlib.metadata import version  # slow to import
 
     return version(library)
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Give the leading numbers of a version, which order as versions do."""
+    """Return the first two numbers of a version, which sort as versions do."""
     return tuple(map(int, re.findall(r"\d+", version)[:2]))

@@ -1,7 +1,7 @@
 """Sums of a function over ranges of integers, at a cost that hardly grows with the range.
 
 Every expectation in this library is a sum `sum_{j=lo}^{hi} g(j)` over ranks. Up to a few hundred
-terms it is simply added up. Beyond, the range is cut into panels `[a, b)` with `b <= 2a`; on a panel
+terms are simply added up. A longer range is cut into panels `[a, b)` with `b <= 2a`; on a panel
 `g` is replaced by its Legendre expansion through 24 Gauss nodes, and the *discrete* sum of each
 Legendre polynomial is known exactly from the (for polynomials finite) midpoint Euler-Maclaurin
 formula. So a sum over 10^8 ranks costs about 500 evaluations and keeps full precision: on a panel of
@@ -27,13 +27,13 @@ from evenrank.errors import InputError
 
 NODES = 24
 DIRECT = 128  # ranges up to this long are added up term by term
-SHORT = 40  # the same in sums over pairs, where terms are dear
-PIECES = 4.0  # cuts of the reach: ten exponents each, which 24 nodes follow to the last digit
-MOST_POINTS = 30_000_000  # a function that needs more is not smooth; refuse instead of swapping
+SHORT = 40  # the same in sums over pairs, where terms are expensive
+PIECES = 4.0  # pieces per `reach`: ten exponents each, which 24 nodes resolve to full precision
+MOST_POINTS = 30_000_000  # a function that needs more is not smooth: raise instead of exhausting memory
 
 
 def last_true(limit: int, holds: Callable[[int], bool]) -> int:
-    """Give the last integer up to `limit` for which a condition holds that holds up to some point.
+    """Find by bisection the last integer up to `limit` for which a monotone condition holds.
 
     >>> last_true(100, lambda x: x * x < 50)
     7
@@ -74,14 +74,14 @@ def _panel_rule() -> tuple[Floats, Floats, Floats]:
 def _smooth(
     f: Function, start: Ints, stop: Ints, *, tolerance: float, floor: float
 ) -> NDArray[np.bool_]:
-    """Whether f's Legendre series has converged on each panel."""
+    """Whether the Legendre series of f has converged on each panel."""
     if not len(start):
         return np.zeros(0, dtype=bool)
     nodes, to_coefficients, _ = _panel_rule()
     values = f(_panel_points(nodes, start, stop - start).ravel()).reshape(-1, NODES)
     coefficients = values @ to_coefficients.T
     scale = np.maximum(np.abs(values).max(axis=1), floor)
-    # A step between an end and the first node shows in no node: look at the end integers too.
+    # A step between an end and the first node is invisible to the nodes: check the end integers too.
     last = legendre.legvander(1.0 - 1.0 / (stop - start), NODES - 1) * coefficients
     first = last * (-1.0) ** np.arange(NODES)
     ends = f(np.concatenate([start, stop - 1]).astype(float)).reshape(2, -1)

@@ -1,4 +1,4 @@
-"""Small tables of text, written as plain text, Markdown, LaTeX or HTML; and results shown as such."""
+"""Tables of text in plain text, Markdown, LaTeX and HTML, and the base class of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evenrank._internal.export import Framed
 
 
 def figure(x: float) -> str:
-    """Write a number with about four figures, plainly where that is readable.
+    """Format a number with about four significant figures.
 
     >>> [figure(x) for x in (0.35062, 1.0, 12345.6, 0.000698, -3.14159, float("nan"))]
     ['0.3506', '1.000', '12,346', '6.98e-04', '-3.142', '–']
@@ -56,22 +56,22 @@ _LATEX = str.maketrans(
     }
 )
 
-# with a sign or a power of ten: 12,346 and 0.35 are text in LaTeX, too
+# numbers with a sign or a power of ten need math mode; 12,346 and 0.35 do not
 _NUMBER = re.compile(
     r"(?<![\w.-])(?=[+-]|\d[\d.]*e[+-])([+-]?\d+(?:,\d{3})*(?:\.\d+)?)(?:e([+-]\d+))?(?![\w.])"
 )
-# a name is not a tag, nor the end of a cell or a line
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # what a terminal obeys, or breaks a line at
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # control characters, line breaks included
+# names may contain what Markdown reads as a tag or as the end of a cell
 _MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
 
 
 def _width(text: str) -> int:
-    """Give the columns of a terminal that a text takes: two for a wide character, none for an accent."""
+    """Count the terminal columns of a text: two for a wide character, none for an accent."""
     return sum(0 if combining(one) else 1 + (east_asian_width(one) in "WF") for one in text)
 
 
 def _maths(number: re.Match[str]) -> str:
-    """Write a number as LaTeX does."""
+    """Write a number in LaTeX's math mode."""
     digits, power = number.groups()
     times = "" if power is None else rf" \times 10^{{{int(power)}}}"
     return f"${digits.replace(',', '{,}')}{times}$"
@@ -79,10 +79,23 @@ def _maths(number: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Header, rows of text, and notes below; the first `labels` columns are left-aligned.
+    """A table of text with notes below it.
 
-    The cells whose (row, column) is among `bold` are bold where the format can be.
+    Parameters
+    ----------
+    header : sequence of str
+        Titles of the columns; line breaks in them are kept in plain text.
+    rows : sequence of sequence of str
+        The cells.
+    notes : sequence of str
+        Lines below the table.
+    labels : int
+        How many columns at the left are left-aligned; all others are right-aligned.
+    bold : set of (int, int)
+        Rows and columns of cells to print in bold, in formats that have it.
 
+    Examples
+    --------
     >>> print(Table(["metric", "value"], [["mrr", "0.35"]], ["402 targets"]).text())
     metric  value
     ------  -----
@@ -97,7 +110,7 @@ class Table:
     bold: Set[tuple[int, int]] = frozenset()
 
     def _written(self, write: Callable[[str], str], strong: tuple[str, str]) -> list[list[str]]:
-        """Write the cells of all rows, the bold ones between two marks."""
+        """Format the cells of all rows, the bold ones between two marks."""
         before, after = strong
         return [
             [
@@ -108,7 +121,7 @@ class Table:
         ]
 
     def text(self) -> str:
-        """Write it for a terminal."""
+        """Format as plain text, for a terminal."""
         height = max(title.count("\n") for title in self.header) + 1
         titles = [title.split("\n") for title in self.header]
         head = [list(line) for line in zip(*([""] * (height - len(t)) + t for t in titles), strict=True)]
@@ -128,7 +141,7 @@ class Table:
         return "\n".join([*map(line, [*lines[:height], rule, *lines[height:]]), *notes])
 
     def stacked(self) -> str:
-        """Write it for a narrow terminal: row by row, a cell on each line.
+        """Format for a narrow terminal: row by row, with each cell on its own line.
 
         >>> print(Table(["first", "p"], [["rotate", "0.0001"]], ["3 tests"]).stacked())
         first  rotate
@@ -148,7 +161,7 @@ class Table:
         return [title.replace("\n", "") for title in self.header]
 
     def markdown(self) -> str:
-        """Write it for a README."""
+        """Format as Markdown."""
 
         def cell(text: str) -> str:
             return text.translate(_MARKDOWN)
@@ -162,11 +175,13 @@ class Table:
         return "\n".join([*body, *(f"\n{cell(note)}" for note in self.notes)])
 
     def latex(self) -> str:
-        """Write it for a paper, with booktabs rules."""
+        """Format as a LaTeX tabular with booktabs rules."""
 
         def cell(text: str) -> str:
-            escaped = _NUMBER.sub(_maths, text.translate(_LATEX))  # a minus sign, not a hyphen
-            return f"{{{escaped}}}" if escaped.startswith("[") else escaped  # not an option of \\\\
+            escaped = _NUMBER.sub(_maths, text.translate(_LATEX))  # in math mode, for minus signs
+            return (
+                f"{{{escaped}}}" if escaped.startswith("[") else escaped
+            )  # else \\\\ reads it as an option
 
         def line(cells: Sequence[str]) -> str:
             return "  " + " & ".join(cells) + r" \\"
@@ -186,7 +201,7 @@ class Table:
         )
 
     def html(self) -> str:
-        """Write it for a notebook."""
+        """Format as an HTML table, for notebooks."""
 
         def line(cells: Sequence[str], tag: str) -> str:
             parts = [
@@ -202,49 +217,97 @@ class Table:
 
 
 class Shown(Framed):
-    """A result to be read: prints as tables, and writes itself for papers, sheets and programs."""
+    """Base class of results: they print as tables and export to text formats and data frames."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
-        """Lay it out."""
+        """Return the tables to print.
+
+        Returns
+        -------
+        sequence of Table
+            The tables, from top to bottom.
+        """
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """Give one flat dictionary per row, in full precision."""
+        """Return the rows in full precision.
+
+        Returns
+        -------
+        list of dict
+            A flat dictionary per row.
+        """
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, protocol and notes included."""
+        """Return the whole result, protocol and notes included, as nested dictionaries.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = self.rows()
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def to_json(self) -> str:
-        """Write everything as JSON (undefined values as null)."""
+        """Write the whole result as JSON; undefined values become null.
+
+        Returns
+        -------
+        str
+            JSON text.
+        """
         content = defined(self.content())
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
     def to_csv(self) -> str:
-        """Write the rows, in full precision, as CSV."""
+        """Write the rows in full precision as CSV.
+
+        Returns
+        -------
+        str
+            CSV text with a header.
+        """
         return as_csv(self.rows())
 
     def text(self) -> str:
-        """Write tables for the terminal."""
+        """Write the tables as plain text.
+
+        Returns
+        -------
+        str
+            What `print` shows.
+        """
         return "\n\n".join(table.text() for table in self.tables())
 
     def to_markdown(self) -> str:
-        """Write tables for a README."""
+        """Write the tables as Markdown.
+
+        Returns
+        -------
+        str
+            Markdown text.
+        """
         return "\n\n".join(table.markdown() for table in self.tables())
 
     def to_latex(self) -> str:
-        """Write tables for a paper (booktabs)."""
+        """Write the tables as LaTeX tabulars; they need the package booktabs.
+
+        Returns
+        -------
+        str
+            LaTeX text.
+        """
         return "\n\n".join(table.latex() for table in self.tables())
 
     __str__ = text
 
     def __repr__(self) -> str:
-        """Show the tables: a result is there to be read."""
+        """Return the printed tables."""
         return self.text()
 
     def _repr_html_(self) -> str:
@@ -252,7 +315,7 @@ class Shown(Framed):
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write records as CSV, what is undefined as an empty cell.
+    """Write records as CSV; undefined values become empty cells.
 
     >>> print(as_csv([{"model": "a", "mrr": 0.5}, {"model": "b", "mrr": float("nan")}]))
     model,mrr
@@ -269,7 +332,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def defined(content: Any) -> Any:
-    """Put None for every number that JSON cannot write."""
+    """Replace numbers that JSON cannot represent by None."""
     if isinstance(content, Mapping):
         return {name: defined(value) for name, value in content.items()}
     if isinstance(content, list | tuple):

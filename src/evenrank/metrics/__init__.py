@@ -1,1 +1,1 @@
-"""Metrics of ranks, tallies, and their null distributions."""
+"""Rank-based metrics, tallies of ranks, null distributions and chance-adjusted metrics."""

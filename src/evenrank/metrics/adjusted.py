@@ -1,12 +1,12 @@
-"""Adjusting for chance: each adjustment is a straight line through two points.
+"""Chance-adjusted metrics: affine maps of a metric by its mean E and deviation sigma under chance.
 
-    ratio   0 -> 0,  E -> 1                 1 is chance; keeps the metric's own direction
-    index   E -> 0,  best -> 1              0 is chance, 1 is perfect; larger is better
-    z       E -> 0,  E +- sigma -> 1        standard deviations better than chance
-    chance  E, whatever the value           the chance level itself, a flat line
+    ratio   0 -> 0,  E -> 1             1 is the chance level; smaller stays better where it was
+    index   E -> 0,  best -> 1          0 is the chance level, 1 is a perfect ranking
+    z       E -> 0,  E +- sigma -> 1    standard deviations better than the chance level
+    chance  any value -> E              the chance level itself
 
-A line composes (`@`), inverts (`~`, which recovers raw from published adjusted values) and prints.
-`phi` maps z through the normal distribution function onto (0, 1); it is monotone but not a line.
+Maps compose (`@`) and invert (`~`, which recovers raw values from published adjusted ones). `phi` maps
+z by the normal distribution function to (0, 1); it is monotone but not affine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Number = TypeVar("Number", float, Floats)
 
 @dataclass(frozen=True)
 class Affine:
-    """The line `x -> scale * x + offset`.
+    """The affine map `x -> scale * x + offset`.
 
     >>> line = Affine.through((3.0, 0.0), (1.0, 1.0))
     >>> print(line, line(2.0), (~line)(0.5), (line @ ~line)(7.0))
@@ -40,59 +40,59 @@ class Affine:
 
     scale: float
     offset: float = 0.0
-    # two points that it goes through, whatever rounding makes of scale and offset
+    # two points on the line, which are mapped exactly in spite of rounding
     points: tuple[Point, Point] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def through(cls, first: Point, second: Point) -> Affine:
-        """Draw the line through two points: exactly so, at (x, 0) and at (x, 1)."""
+        """Return the map through two points, which is exact where y is 0 or 1."""
         (x0, y0), (x1, y1) = first, second
         if x0 == x1:
-            raise DegenerateError("no line through two points with the same x", got=x0)
+            raise DegenerateError("no affine map through two points with the same x", got=x0)
         scale = (y1 - y0) / (x1 - x0)
         return cls(scale, y0 - scale * x0, (first, second))
 
     def __call__(self, x: Number) -> Number:
-        """Map a value, or an array of them."""
+        """Map a value or an array."""
         if self.points is None:
             return self.scale * x + self.offset
         (x0, y0), (x1, y1) = self.points
         return y1 - (x1 - x) / (x1 - x0) * (y1 - y0)
 
     def __matmul__(self, other: Affine) -> Affine:
-        """Apply `other` first, then this."""
+        """Compose: apply `other` first."""
         return Affine(self.scale * other.scale, self.scale * other.offset + self.offset)
 
     def __invert__(self) -> Affine:
-        """Undo."""
+        """Return the inverse map."""
         if self.scale == 0:
-            raise DegenerateError("a flat line cannot be inverted", got=self)
+            raise DegenerateError("a constant map has no inverse", got=self)
         return Affine(1.0 / self.scale, -self.offset / self.scale)
 
     def __str__(self) -> str:
-        """Write the formula."""
+        """Return the formula."""
         if self.offset == 0:
             return f"{self.scale:.6g} x"
         return f"{self.scale:.6g} x {'-' if self.offset < 0 else '+'} {abs(self.offset):.6g}"
 
 
 def ratio(null: NullDistribution) -> Affine:
-    """Divide by the expectation."""
+    """Divide by the expected value under random ranking."""
     mean = float(null.mean())
     if mean == 0:
-        raise DegenerateError(f"the ratio of {null.metric} is undefined: chance gets exactly 0")
+        raise DegenerateError(f"ratio({null.metric}) is undefined: the chance level is 0")
     return Affine(1.0 / mean)
 
 
 def index(null: NullDistribution) -> Affine:
-    """Put chance at 0 and the best value at 1."""
-    _refuse_certain(null, "index")
+    """Map the chance level to 0 and the best value to 1."""
+    _check_adjustable(null, "index")
     return Affine.through((float(null.mean()), 0.0), (null.best, 1.0))
 
 
 def z(null: NullDistribution) -> Affine:
-    """Count standard deviations better than chance."""
-    _refuse_certain(null, "z")
+    """Count standard deviations from the chance level, positive where better."""
+    _check_adjustable(null, "z")
     better = 1.0 if null.metric.increasing else -1.0
     mean = null.mean()
     scale = better / null.std()
@@ -100,30 +100,34 @@ def z(null: NullDistribution) -> Affine:
 
 
 def chance(null: NullDistribution) -> Affine:
-    """Forget the value and give the expectation."""
+    """Map every value to the chance level."""
     return Affine(0.0, null.mean())
 
 
-def _refuse_certain(null: NullDistribution, name: str) -> None:
+def _check_adjustable(null: NullDistribution, name: str) -> None:
     if null.metric.increasing is None:
-        raise NullDistributionError(
-            f"{null.metric} cannot be adjusted: neither large nor small values are better",
-            do="adjust a metric such as mrr, mr or hits@10",
-        )
+        raise _no_direction(null.metric)
     if null.certain or (float(null.var()) == 0 and float(null.mean()) == null.best):
         hits = isinstance(null.metric, Metric) and null.metric.f.k is not None
         raise DegenerateError(
-            f"{name}({null.metric}) is undefined: chance always gets {float(null.mean()):.6g}, "
-            "the best value there is",
-            got=f"sizes up to {int(null.sizes.size.max())}",
-            do="rank among more candidates" + ", or choose a smaller k" * hits,
+            f"{name}({null.metric}) is undefined: every ranking has the value "
+            f"{float(null.mean()):.6g}, the best possible",
+            got=f"at most {int(null.sizes.size.max())} candidates",
+            do="rank more candidates" + ", or use a smaller k" * hits,
         )
     if name == "z" and float(null.var()) == 0:
         raise DegenerateError(
-            f"z({null.metric}) is undefined: its variance under chance is too small for a float",
-            got=f"an expectation of {float(null.mean()):.6g} over {null.sizes.n:,} tasks",
+            f"z({null.metric}) is undefined: the variance of the null distribution underflows",
+            got=f"mean {float(null.mean()):.6g} over {null.sizes.n:,} targets",
             do=f"use index({null.metric})",
         )
+
+
+def _no_direction(metric: Metric | Statistic) -> NullDistributionError:
+    return NullDistributionError(
+        f"{metric} cannot be adjusted: neither large nor small values are better",
+        do="adjust a metric such as mrr, mr or hits@10",
+    )
 
 
 AdjustmentName = Literal["chance", "ratio", "index", "z", "phi"]
@@ -137,8 +141,17 @@ LINES: dict[str, Callable[[NullDistribution], Affine]] = {
 
 @dataclass(frozen=True)
 class Adjusted:
-    """A metric adjusted for chance; evaluates, prints and compares like a metric.
+    """A chance-adjusted metric, to evaluate, print and compare as other metrics.
 
+    Parameters
+    ----------
+    adjustment : {"chance", "ratio", "index", "z", "phi"}
+        The adjustment.
+    metric : Metric or Statistic
+        The metric to adjust.
+
+    Examples
+    --------
     >>> from evenrank.metrics.metric import MRR
     >>> same = Tally.of(better=[0] * 9, equal=[4] * 9, candidates=[5] * 9)  # all candidates tie
     >>> print(Adjusted("index", MRR), round(Adjusted("index", MRR)(same), 12))
@@ -149,36 +162,35 @@ class Adjusted:
     metric: Metric | Statistic
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be adjusted."""
+        """Check that the metric can be adjusted."""
         if self.adjustment not in get_args(AdjustmentName):
             raise InputError(
                 "unknown adjustment",
-                got=repr(self.adjustment),
+                got=repr(self.adjustment)[:40],
                 allowed=", ".join(get_args(AdjustmentName)),
             )
         if not isinstance(self.metric, Metric | Statistic):
-            raise InputError("only a plain metric can be adjusted", got=repr(self.metric))
-        if self.metric.increasing is None:
-            raise NullDistributionError(
-                f"{self.metric} cannot be adjusted: neither large nor small values are better",
-                do="adjust a metric such as mrr, mr or hits@10",
+            raise InputError(
+                "only metrics without adjustment can be adjusted", got=repr(self.metric)[:40]
             )
+        if self.metric.increasing is None:
+            raise _no_direction(self.metric)
 
     @property
     def increasing(self) -> bool | None:
-        """Whether larger is better; a chance level is neither good nor bad."""
+        """Whether larger values are better; None for chance levels."""
         if self.adjustment == "chance":
             return None
         return True if self.adjustment != "ratio" else self.metric.increasing
 
     @property
     def best(self) -> float | None:
-        """The value when every rank is 1; None where that depends on the sizes."""
+        """The value when every rank is 1; None if it depends on the numbers of candidates."""
         return 1.0 if self.adjustment == "index" else None
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and largest value over all ranks and sizes (the limit included)."""
+        """Infimum and supremum over all ranks and numbers of candidates."""
         return {
             "chance": self.metric.range,
             "ratio": (0.0, inf),
@@ -189,7 +201,7 @@ class Adjusted:
 
     @property
     def formula(self) -> str:
-        """The formula in plain text."""
+        """The formula as plain text."""
         m = str(self.metric)
         sign = "" if self.metric.increasing else "-"
         return {
@@ -202,13 +214,24 @@ class Adjusted:
 
     @property
     def reference(self) -> str:
-        """Where it comes from."""
+        """The publication that introduced the adjustment."""
         if str(self.metric) == "mr" and self.adjustment in ("ratio", "index"):
             return "Berrendorf et al. 2020"
         return "Hoyt et al. 2022"
 
     def map(self, null: NullDistribution) -> Callable[[float], float]:
-        """Give the map from raw to adjusted values under a chance law."""
+        """Return the map from raw to adjusted values.
+
+        Parameters
+        ----------
+        null : NullDistribution
+            The null distribution of the metric.
+
+        Returns
+        -------
+        callable
+            Maps a raw value to its adjusted value.
+        """
         if self.adjustment != "phi":
             return LINES[self.adjustment](null)
         line = z(null)
@@ -220,16 +243,38 @@ class Adjusted:
         ties: Ties = "expected",
         null: NullDistribution | None = None,
     ) -> float:
-        """Compute the adjusted metric; `null` spares working out the null distribution again."""
+        """Compute the chance-adjusted metric.
+
+        Parameters
+        ----------
+        ranks : Ranks or Tally
+            The ranks, with numbers of candidates.
+        ties : str
+            The tie-breaking rule.
+        null : NullDistribution, optional
+            The null distribution of the metric, if it is known already.
+
+        Returns
+        -------
+        float
+            The adjusted value.
+
+        Raises
+        ------
+        NullDistributionError
+            If the numbers of candidates are unknown, or the null distribution is not known.
+        DegenerateError
+            If every ranking has the same value.
+        """
         tally = as_tally(ranks)
         return self.map(null or NullDistribution(self.metric, tally.sizes))(self.metric(tally, ties))
 
     def __str__(self) -> str:
-        """Write it as the grammar reads it."""
+        """Return the metric expression."""
         return f"{self.adjustment}({self.metric})"
 
     def __repr__(self) -> str:
-        """Print as it is written."""
+        """Return the metric expression with the name of the class."""
         return f"Adjusted({str(self)!r})"
 
 

@@ -1,14 +1,14 @@
-"""The five properties the source paper asks of a rank metric, checked for any metric.
+"""Five desirable properties of rank-based metrics (Hoyt et al. 2022), checked for any metric.
 
-    non-negative          no ranks give a value below 0
-    fixed optimum         perfect ranks give 1 for every number of candidates, and nothing gives more
-    asymptotic pessimum   the worst ranks tend to 0 as candidates grow
-    anti-monotonic        making any one rank worse makes the value strictly smaller
-    size invariant        chance gets the same expected value for every number of candidates
+    non-negative          the value is never below 0
+    fixed optimum         the value of perfect ranks is 1, the maximum, for every number of candidates
+    asymptotic pessimum   the value of the worst ranks tends to 0 as the number of candidates grows
+    anti-monotonic        the value strictly falls when any one rank gets worse
+    size invariant        the chance level is the same for every number of candidates
 
-A property is refuted by a counterexample, which is the reason given. Counterexamples are searched for
-among ranks of one and of three targets and a ladder of sizes, so a "yes" means that none was found
-there; for the metrics of the family that settles it.
+A property is refuted by a counterexample, which is reported. Counterexamples are searched among ranks of
+one and of three targets and several numbers of candidates; "yes" means that none was found, which is
+conclusive for power means.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from evenrank._internal.table import Table, figure
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.metrics.chance import NullDistribution, read_sizes
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 
@@ -38,7 +38,7 @@ PROPERTIES = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a property holds, and why not."""
+    """Whether a property holds, and if not, a counterexample."""
 
     holds: bool
     why: str = ""
@@ -49,26 +49,37 @@ class Verdict:
 
 
 class Desiderata(Mapping[str, Mapping[str, Verdict]]):
-    """Verdicts by metric and property; prints as the paper's table, with reasons below."""
+    """Verdicts by metric and property; prints as a table with the counterexamples below.
+
+    Parameters
+    ----------
+    verdicts : dict
+        A verdict for each property of each metric.
+    """
 
     def __init__(self, verdicts: dict[str, dict[str, Verdict]]) -> None:
-        """Hold the verdicts."""
         self._verdicts = verdicts
 
     def __getitem__(self, metric: str) -> Mapping[str, Verdict]:
-        """Give the verdicts of one metric."""
+        """Return the verdicts of one metric."""
         return self._verdicts[str(parse(metric))]
 
     def __iter__(self) -> Iterator[str]:
-        """Give the metrics."""
+        """Iterate over the names of the metrics."""
         return iter(self._verdicts)
 
     def __len__(self) -> int:
-        """Number of metrics."""
+        """The number of metrics."""
         return len(self._verdicts)
 
     def table(self) -> Table:
-        """Lay it out as in the paper."""
+        """Lay out the verdicts as a table.
+
+        Returns
+        -------
+        Table
+            A row per metric, and a note per counterexample.
+        """
         rows = [
             [metric, *("yes" if verdicts[name] else "no" for name in PROPERTIES)]
             for metric, verdicts in self._verdicts.items()
@@ -84,30 +95,49 @@ class Desiderata(Mapping[str, Mapping[str, Verdict]]):
         return Table(["metric", *PROPERTIES], rows, notes)
 
     def __repr__(self) -> str:
-        """Show the table."""
+        """Return the table as text."""
         return self.table().text()
 
     def _repr_html_(self) -> str:
         return self.table().html()
 
 
-def desiderata(*metrics: str | Expression) -> Desiderata:
-    """Check the five properties; for one plain metric, also what each adjustment repairs.
+def desiderata(*metrics: Metrics) -> Desiderata:
+    """Check five desirable properties of metrics.
 
+    Parameters
+    ----------
+    *metrics : str or Metric, or list of them
+        The metrics. A single metric without adjustment is compared to its adjusted forms.
+
+    Returns
+    -------
+    Desiderata
+        A mapping from metrics to properties to verdicts, which prints as a table.
+
+    Raises
+    ------
+    InputError
+        If there is no metric, or one without a direction.
+
+    Examples
+    --------
     >>> table = desiderata("mrr")
     >>> [bool(v) for v in table["mrr"].values()]
     [True, True, True, True, False]
     >>> table["mrr"]["size invariant"].why
-    'chance gets 0.2586 among 12 candidates but 0.0519 among 100'
+    'the expected value is 0.2586 for 12 candidates but 0.0519 for 100'
     >>> table["index(mrr)"]["size invariant"].holds
     True
     """
-    expressions = [parse(metric) for metric in metrics]
+    expressions = [parse(metric) for metric in listed(metrics)]
     if not expressions:
-        raise InputError("desiderata needs a metric", do='e.g. desiderata("mrr")')
+        raise InputError("desiderata requires a metric", do='e.g. desiderata("mrr")')
     for expression in expressions:
         if expression.increasing is None:
-            raise InputError(f"{expression} has no better or worse, so no desiderata either")
+            raise InputError(
+                f"{expression} has no desiderata: neither large nor small values are better"
+            )
     if len(expressions) == 1 and not isinstance(expressions[0], Adjusted):
         forms: tuple[AdjustmentName, ...] = ("ratio", "index", "z", "phi")
         plain = expressions[0]
@@ -121,7 +151,7 @@ def _check(expression: Expression) -> dict[str, Verdict]:
     for name, check in zip(PROPERTIES, checks, strict=True):
         try:
             verdicts[name] = check(expression)
-        except NullDistributionError as error:  # an infinite expectation: there is nothing to adjust for
+        except NullDistributionError as error:  # the chance level is infinite
             verdicts[name] = Verdict(False, error.what)
     return verdicts
 
@@ -131,7 +161,7 @@ def _metric(expression: Expression) -> Metric | Statistic:
 
 
 def _sizes(expression: Expression) -> tuple[int, int, int]:
-    """Numbers of candidates to try: small, but more than the k of hits@k."""
+    """Return small numbers of candidates, larger than the k of hits@k."""
     metric = _metric(expression)
     k = (metric.f.k or 0) if isinstance(metric, Metric) else 0
     return (12, 100, 1000) if k < 12 else (k + 2, 4 * k, 16 * k)
@@ -143,7 +173,7 @@ def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
 
 
 def _cases(size: int) -> list[tuple[int, ...]]:
-    """Ranks of one and of three targets, the extremes included."""
+    """Return ranks of one and of three targets, including the extremes."""
     steps = sorted({1, 2, size // 3, size // 2, size - 1, size} - {0})
     return [(r,) for r in steps] + [*product(sorted({1, 2, size // 2, size}), repeat=3)]
 
@@ -157,21 +187,23 @@ def _non_negative(expression: Expression) -> Verdict:
         for ranks in _cases(size):
             value = _value(expression, ranks, size)
             if value < 0:
-                return Verdict(False, f"{_ranks(ranks)} of {size} gives {figure(value)}")
+                return Verdict(False, f"the value of {_ranks(ranks)} of {size} is {figure(value)}")
     return Verdict(True)
 
 
 def _fixed_optimum(expression: Expression) -> Verdict:
     if isinstance(expression, Adjusted) and expression.adjustment == "phi":
-        return Verdict(False, "no z is infinite, so 1 is never reached")
+        return Verdict(False, "z is finite, so phi is below 1")
     for size in _sizes(expression):
         best = _value(expression, (1, 1, 1), size)
         if abs(best - 1.0) > 1e-9:
-            return Verdict(False, f"perfect ranks among {size} give {best:.9g}, not 1")
+            return Verdict(False, f"the value of perfect ranks of {size} is {best:.9g}, not 1")
         for ranks in _cases(size):
             value = _value(expression, ranks, size)
             if value > 1.0 + 1e-9:
-                return Verdict(False, f"{_ranks(ranks)} of {size} gives more, {figure(value)}")
+                return Verdict(
+                    False, f"the value of {_ranks(ranks)} of {size} is larger, {figure(value)}"
+                )
     return Verdict(True)
 
 
@@ -182,7 +214,7 @@ def _pessimum(expression: Expression) -> Verdict:
     if values[-1] == 0.0 or (values[0] > values[1] > values[2] and values[2] <= 0.75 * values[1]):
         return Verdict(True)
     worst = _value(expression, (ladder[-1],), ladder[-1])
-    return Verdict(False, f"rank {ladder[-1]:,} of {ladder[-1]:,} gives {figure(worst)}")
+    return Verdict(False, f"the value of rank {ladder[-1]:,} of {ladder[-1]:,} is {figure(worst)}")
 
 
 def _anti_monotonic(expression: Expression) -> Verdict:
@@ -199,8 +231,8 @@ def _anti_monotonic(expression: Expression) -> Verdict:
                 if not there < here - 1e-12 * abs(here):
                     return Verdict(
                         False,
-                        f"{_ranks(ranks)} gives {figure(here)}, but the worse {_ranks(worse)} "
-                        f"gives {figure(there)}",
+                        f"the value of {_ranks(ranks)} is {figure(here)}, that of the worse "
+                        f"{_ranks(worse)} is {figure(there)}",
                     )
     return Verdict(True)
 
@@ -211,20 +243,20 @@ def _size_invariant(expression: Expression) -> Verdict:
         if abs(value - first[1]) > 1e-9:
             return Verdict(
                 False,
-                f"chance gets {figure(first[1])} among {first[0]} candidates "
-                f"but {figure(value)} among {size}",
+                f"the expected value is {figure(first[1])} for {first[0]} candidates "
+                f"but {figure(value)} for {size}",
             )
     return Verdict(True)
 
 
 def _chance(expression: Expression, size: int) -> float:
-    """Expected value of one target's metric when its rank is uniform."""
-    law = NullDistribution(_metric(expression), read_sizes([size]))
+    """Compute the expected value for one target under random ranking."""
+    null = NullDistribution(_metric(expression), read_sizes([size]))
     if not isinstance(expression, Adjusted):
-        return law.mean()
-    adjusted = expression.map(law)
+        return null.mean()
+    adjusted = expression.map(null)
     if expression.adjustment != "phi":
-        return adjusted(law.mean())
-    ranks, metric = np.arange(1.0, size + 1.0), law.metric
+        return adjusted(null.mean())
+    ranks, metric = np.arange(1.0, size + 1.0), null.metric
     values = metric.f(ranks) if isinstance(metric, Metric) else ranks
     return float(np.mean([adjusted(value) for value in values ** float(metric.q)]))

@@ -1,15 +1,16 @@
-"""Metric expressions: `parse("z(hits@10)")`, and the one table of names and aliases.
+"""Metric expressions such as `z(hits@10)`: their parser, and the table of names and aliases.
 
-The grammar is Python's own, read with `ast`:
+Expressions follow Python's grammar and are parsed with `ast`:
 
     mr  mrr  gmr  hmr  imr  igmr  ndcg  min  max  hits@10     named metrics
     mean(2)  mean(-0.5)  mean(2, ndcg)                         power means of the rank, or of a transform
     median  quantile(0.9)  std  var  mad  count                statistics
     1/gmr  1/median                                            inverses
-    ratio(mr)  index(mrr)  z(hits@10)  phi(mrr)                adjusted for chance
-    chance(mrr)                                                the chance level itself
+    ratio(mr)  index(mrr)  z(hits@10)  phi(mrr)                chance-adjusted metrics
+    chance(mrr)                                                the chance level
 
-Aliases (`amri`, `zmrr`, PyKEEN's `adjusted_hits_at_10`, ...) print canonically: `parse(str(m)) == m`.
+Aliases (`amri`, `zmrr`, PyKEEN's `adjusted_hits_at_10`, ...) print as the expression they stand for:
+`parse(str(m)) == m`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import ast
 from collections.abc import Iterable
 from difflib import get_close_matches
 from math import inf
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from evenrank._internal.arrays import Function
-from evenrank.errors import InputError, UnknownMetricError
+from evenrank._internal.columns import as_list
+from evenrank.errors import InputError, Option, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.metrics.metric import (
     GMR,
@@ -89,7 +91,7 @@ ALIASES: dict[str, Expression] = {
     for alias in aliases.split()
 }
 
-# names that take a k, as in h@10, ah@10, adjusted_hits_at_10
+# names followed by a k, as in h@10, ah@10, adjusted_hits_at_10
 HITS_NAMES: dict[str, AdjustmentName | None] = {
     "hits": None,
     "h": None,
@@ -109,7 +111,7 @@ Metrics: TypeAlias = str | Expression | Iterable[str | Expression]
 
 
 def _plain(name: str) -> str:
-    """Fold case and word separators, as PyKEEN does: `MeanRank` is `mean_rank`."""
+    """Ignore case and underscores, as PyKEEN does: `MeanRank` is `mean_rank`."""
     return name.lower().replace("_", "")
 
 
@@ -118,27 +120,68 @@ _PLAIN_HITS = {_plain(k): v for k, v in HITS_NAMES.items()}
 
 
 def define(name: str, function: Function, *, formula: str = "", reference: str = "") -> Metric:
-    """Define a metric of one's own: the mean of a monotone, vectorised function of the rank.
+    """Define a metric: the mean of a monotone, vectorised function of the rank.
 
-    From then on its name can be used in expressions, adjusted ones included.
+    Its name can then be used in metric expressions, including chance-adjusted ones.
 
+    Parameters
+    ----------
+    name : str
+        A lower-case identifier.
+    function : callable
+        Maps an array of ranks to an array of the same shape; finite, non-negative and monotone.
+    formula, reference : str
+        Formula and source, for lists of metrics.
+
+    Returns
+    -------
+    Metric
+        The metric.
+
+    Raises
+    ------
+    InputError
+        If the name is invalid or taken, or the function is not as required.
+
+    Examples
+    --------
     >>> rbp = define("rbp", lambda r: 0.2 * 0.8 ** (r - 1), formula="0.2 * 0.8^(r-1)")
     >>> parse("index(rbp)"), parse("mean(2, rbp)").p
     (Adjusted('index(rbp)'), 2.0)
     """
-    if not name.isidentifier() or name != name.lower():
-        raise InputError("a metric's name must be a lower-case identifier", got=repr(name))
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        raise InputError("the name of a metric must be a lower-case identifier", got=repr(name)[:40])
     taken = _plain(name) in _PLAIN or name in _ADJUSTMENTS or name in ("mean", "quantile", "inf")
     if taken or _hits(name) is not None:
-        raise InputError("this metric name is taken", got=repr(name), do="choose another")
+        raise InputError("this name of a metric is taken", got=repr(name), do="choose another name")
     metric = Metric(Transform(name, function, formula, reference or "user-defined"))
     _defined[name] = metric
     return metric
 
 
 def parse(text: str | Expression) -> Expression:
-    """Read a metric expression.
+    """Parse a metric expression.
 
+    Parameters
+    ----------
+    text : str or Metric
+        A metric expression, such as ``"mrr"``, ``"hits@10"`` or ``"index(mrr)"``, or an alias; metrics
+        are returned as they are.
+
+    Returns
+    -------
+    Metric, Statistic or Adjusted
+        The metric.
+
+    Raises
+    ------
+    UnknownMetricError
+        If the expression cannot be parsed.
+    InputError
+        If it is not a text, or an argument in it is out of range.
+
+    Examples
+    --------
     >>> parse("1/hmr") == parse("mean_reciprocal_rank") == MRR
     True
     >>> print(parse("ah@10"), parse("z_hits_at_5"), parse("1/mean(0.5)"), parse("AMRI"))
@@ -147,7 +190,7 @@ def parse(text: str | Expression) -> Expression:
     if not isinstance(text, str):
         if isinstance(text, Expression):
             return text
-        raise InputError("a metric must be a string or a metric", got=type(text).__name__)
+        raise InputError("metrics must be texts such as 'mrr', or Metric objects", got=repr(text)[:40])
     source = text.strip()
     if len(source) > 200:
         raise _unknown(source[:40] + "...")
@@ -162,27 +205,25 @@ def parse(text: str | Expression) -> Expression:
     return _read(tree, text)
 
 
-def listed(metrics: Iterable[Metrics]) -> list[str | Expression]:
-    """Take metrics one by one, or as one list of them.
+def listed(metrics: Iterable[Any]) -> list[str | Expression]:
+    """Flatten metrics that are given one by one, or as a list.
 
     >>> listed(["mrr", "mr"]) == listed([["mrr", "mr"]])
     True
     """
-    return [
-        one
-        for given in metrics
-        for one in (
-            [given] if isinstance(given, str | Expression) or not isinstance(given, Iterable) else given
-        )
-    ]
+    found: list[str | Expression] = []
+    for given in metrics:
+        several = as_list(given)
+        found += [given] if several is None else several
+    return found
 
 
 def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
-    """Read an expression that must not be adjusted."""
+    """Parse an expression of a metric that is not chance-adjusted."""
     expression = parse(text)
     if isinstance(expression, Adjusted):
         raise InputError(
-            "a plain metric is needed here",
+            "a metric without adjustment is required",
             got=str(expression),
             do=f"use {expression.metric}",
         )
@@ -195,7 +236,7 @@ def _named(name: str) -> Expression | None:
 
 
 def _hits(name: str) -> Expression | None:
-    """Read `hits_at_10`, `h10`, `adjusted_hits_at_5`."""
+    """Parse names such as `hits_at_10`, `h10` and `adjusted_hits_at_5`."""
     stem = name.rstrip("0123456789")
     k = name[len(stem) :]
     family = _plain(stem).removesuffix("at")
@@ -207,7 +248,7 @@ def _hits(name: str) -> Expression | None:
 def _adjust(adjustment: AdjustmentName | None, metric: Expression) -> Expression:
     if adjustment is None:
         return metric
-    return Adjusted(adjustment, metric)  # type: ignore[arg-type]  # Adjusted refuses Adjusted itself
+    return Adjusted(adjustment, metric)  # type: ignore[arg-type]  # Adjusted checks its argument
 
 
 def _read(node: ast.expr, text: str) -> Expression:
@@ -221,10 +262,10 @@ def _read(node: ast.expr, text: str) -> Expression:
         case ast.BinOp(ast.Constant(1), ast.Div(), right):
             inner = _read(right, text)
             if isinstance(inner, Adjusted):
-                raise InputError("an adjusted metric has no inverse", got=repr(text))
+                raise InputError("a chance-adjusted metric has no inverse", got=repr(text))
             return 1 / inner
         case ast.BinOp(ast.BinOp(ast.Constant(1), ast.Div(), hits), ast.MatMult(), right):
-            # Python reads 1/hits@10 as (1/hits)@10: `/` and `@` bind alike, from the left
+            # Python parses 1/hits@10 as (1/hits)@10: `/` and `@` have equal precedence
             return _read(ast.BinOp(ast.Constant(1), ast.Div(), ast.BinOp(hits, node.op, right)), text)
         case ast.BinOp(ast.Name(name), ast.MatMult(), right) if _plain(name) in _PLAIN_HITS:
             if isinstance(right, ast.Name):
@@ -236,7 +277,7 @@ def _read(node: ast.expr, text: str) -> Expression:
         case ast.Call(ast.Name("mean"), [power, of], []):
             inner = _read(of, text)
             if not isinstance(inner, Metric) or (inner.p, inner.q) != (1.0, 1):
-                raise InputError("mean(p, f) needs a transform such as ndcg", got=repr(text))
+                raise InputError("f in mean(p, f) must be a transform such as ndcg", got=repr(text))
             return Metric(inner.f, _value(power, text))
         case ast.Call(ast.Name("quantile"), [at], []):
             return Statistic("quantile", _value(at, text))
@@ -244,9 +285,15 @@ def _read(node: ast.expr, text: str) -> Expression:
             return _adjust(_ADJUSTMENTS[name.lower()], _read(of, text))
         case ast.Attribute():
             raise UnknownMetricError(
-                "side and tie rule are not part of a metric's name",
+                "a metric expression contains no side and no tie-breaking rule",
                 got=repr(text),
-                do=f"use {text.rsplit('.', 1)[-1]!r}, with ties= and by= for the rest",
+                do=[
+                    f"use {text.rsplit('.', 1)[-1]!r}, and ",
+                    Option("ties"),
+                    " and ",
+                    Option("by"),
+                    " for the rest",
+                ],
             )
     raise _unknown(text)
 
@@ -261,11 +308,11 @@ def _value(node: ast.expr, text: str) -> float:
             return _value(left, text) / _value(right, text)
         case ast.Name("inf"):
             return inf
-    raise InputError("a number is needed in this expression", got=repr(text))
+    raise InputError("a metric expression lacks a number", got=repr(text))
 
 
 def _needs_k(text: str) -> UnknownMetricError:
-    return UnknownMetricError("hits needs its k", got=repr(text), do="e.g. hits@10")
+    return UnknownMetricError("hits@k requires a k", got=repr(text), do="e.g. hits@10")
 
 
 def _unknown(text: str) -> UnknownMetricError:
@@ -274,5 +321,5 @@ def _unknown(text: str) -> UnknownMetricError:
     return UnknownMetricError(
         "unknown metric",
         got=repr(text),
-        do=f"did you mean {', '.join(near)}? (`evenrank evaluate --list` shows all)",
+        do=f"did you mean {', '.join(near)}? `evenrank evaluate --list` lists all metrics",
     )

@@ -1,19 +1,19 @@
-"""Metrics as values: `M = g(mean_p(f(rank)))`, and the statistics that stand beside that family.
+"""Rank-based metrics: power means of a function of the rank, and descriptive statistics.
 
 A metric is a transform `f` of the rank, a power mean `p` and an outer power `g(x) = x^q`, `q = 1, -1`:
 
     M = (sum_i w_i f(r_i)^p)^(q/p),    p = 0: exp(q sum_i w_i log f(r_i)),    p = +-inf: max, min
 
-with weights `w_i` normalised to one. That is the whole family: MR is `(r, 1, 1)`, MRR is
-`(r, -1, -1)`, hits@k is `([r <= k], 1, 1)`, GMR is `(r, 0, 1)`. Metrics are frozen, equal by value,
-hashable, picklable, and print as they are written: `str(1 / HMR) == "mrr"`.
+with weights `w_i` normalised to one. MR is `(r, 1, 1)`, MRR is `(r, -1, -1)`, hits@k is
+`([r <= k], 1, 1)`, GMR is `(r, 0, 1)`. Metrics are frozen, hashable and picklable, compare by value,
+and print as metric expressions: `str(1 / HMR) == "mrr"`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import exp, inf, isnan, log
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from evenrank.errors import InputError
 from evenrank.metrics.tally import Tallied, Tally, as_tally
 from evenrank.metrics.ties import Ties, check_ties
 
-# the 75 % point of the normal law makes the MAD an estimate of sigma, as scipy's and PyKEEN's is
+# the upper quartile of the normal distribution scales the MAD to an estimate of sigma (SciPy, PyKEEN)
 NORMAL_QUARTILE = 0.6744897501960817
 
 _BORDES = "Bordes et al. 2013"
@@ -34,9 +34,24 @@ _HOYT = "Hoyt et al. 2022"
 class Transform:
     """A named, vectorised, monotone, non-negative function of the rank.
 
-    `falling` tells whether better ranks get larger values; it is read off the function. `limit` is
-    the value for a rank that grows without end (0 when falling, infinity when rising, unless given).
+    Parameters
+    ----------
+    name : str
+        Name in metric expressions.
+    function : callable
+        Maps an array of ranks to an array of the same shape.
+    formula, reference : str
+        Formula and source, for lists of metrics.
+    limit : float
+        The limit for large ranks; by default 0 for falling and infinity for rising functions.
 
+    Attributes
+    ----------
+    falling : bool
+        Whether better ranks have larger values.
+
+    Examples
+    --------
     >>> gain = Transform("rbp", lambda r: 0.8 ** (r - 1), formula="0.8^(r-1)")
     >>> gain.falling, gain.limit
     (True, 0.0)
@@ -50,9 +65,16 @@ class Transform:
     falling: bool = field(default=False, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Probe the function once, so that later failures are impossible rather than surprising."""
+        """Evaluate the function at some ranks, to find errors early."""
         probe = np.concatenate([np.arange(1.0, 65.0), np.exp2(np.arange(7.0, 31.0))])
-        values = np.asarray(self.function(probe), dtype=float)
+        try:
+            values = np.asarray(self.function(probe), dtype=float)
+        except Exception as error:  # the function is the user's
+            raise InputError(
+                f"transform {self.name!r} must be a function of an array of ranks",
+                got=f"{type(error).__name__}: {error}".splitlines()[0],
+                do="write it with NumPy functions, e.g. lambda r: 1 / np.log2(1 + r)",
+            ) from None
         if values.shape != probe.shape:
             raise InputError(
                 f"transform {self.name!r} must map an array of ranks to an array of the same shape",
@@ -70,7 +92,7 @@ class Transform:
             raise InputError(
                 f"transform {self.name!r} must be monotone in the rank",
                 got="a function that both rises and falls",
-                do="choose one that only rises or only falls as ranks get worse",
+                do="use a function that only rises or only falls with the rank",
             )
         object.__setattr__(self, "falling", bool((steps < 0).any()))
         if isnan(self.limit):
@@ -80,7 +102,7 @@ class Transform:
 
     @property
     def k(self) -> int | None:
-        """The k of hits@k; None for other transforms."""
+        """The k of hits@k, or None."""
         return self.function.k if isinstance(self.function, _Hit) else None
 
     def __call__(self, rank: Floats) -> Floats:
@@ -92,7 +114,7 @@ class Transform:
         return float(self(np.array([float(rank)]))[0])
 
     def __repr__(self) -> str:
-        """Name it; the function has no useful text."""
+        """Return the name."""
         return f"Transform({self.name!r})"
 
 
@@ -106,7 +128,7 @@ def _gain(rank: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Hit:
-    """`[r <= k]`; a class and not a closure, so that two of them are equal and can be pickled."""
+    """`[r <= k]`: a class instead of a closure, to compare and to pickle."""
 
     k: int
 
@@ -119,7 +141,7 @@ GAIN = Transform("ndcg", _gain, "1/log2(1+r)", "Järvelin & Kekäläinen 2002")
 
 
 def hit(k: float) -> Transform:
-    """Whether the rank is at most k.
+    """Return the transform `[rank <= k]`.
 
     >>> hit(3)(np.array([1.0, 3.0, 4.0])).tolist()
     [1.0, 1.0, 0.0]
@@ -136,8 +158,19 @@ def hit(k: float) -> Transform:
 
 @dataclass(frozen=True)
 class Metric:
-    """The power mean `M_p` of `f(rank)`, raised to `q`.
+    """The power mean with exponent `p` of `f(rank)`, raised to the power `q`.
 
+    Parameters
+    ----------
+    f : Transform
+        The function of the rank; by default the rank itself.
+    p : float
+        Exponent of the mean: 1 is arithmetic, 0 geometric, -1 harmonic, `inf` the maximum.
+    q : {1, -1}
+        Outer power: -1 inverts the mean.
+
+    Examples
+    --------
     >>> MRR == 1 / HMR, str(MRR), str(Metric(RANK, p=2))
     (True, 'mrr', 'mean(2)')
     >>> HITS(10).increasing, MR.increasing, MRR.best
@@ -149,22 +182,28 @@ class Metric:
     q: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what is not of the family."""
-        if isnan(self.p):
-            raise InputError("the power p of a mean must be a number", got=self.p)
-        if self.q not in (1, -1):
-            raise InputError("the outer power q must be 1 or -1", got=self.q)
+        """Check the parameters."""
+        if not isinstance(self.f, Transform):
+            raise InputError(
+                "f must be a transform of the rank",
+                got=repr(self.f)[:40],
+                do='use er.parse("mrr"), er.HITS(10) or er.define',
+            )
+        if not _is_number(self.p):
+            raise InputError("the power p of a mean must be a number", got=repr(self.p)[:40])
+        if not _is_number(self.q) or self.q not in (1, -1):
+            raise InputError("the outer power q must be 1 or -1", got=repr(self.q)[:40])
         object.__setattr__(self, "p", float(self.p) + 0.0)  # + 0.0 turns -0.0 into 0.0
 
     def __rtruediv__(self, one: object) -> Metric:
-        """Invert: `1 / HMR` is MRR."""
+        """Return the inverse: `1 / HMR` is MRR."""
         if one != 1:
             return NotImplemented
         return Metric(self.f, self.p, -self.q)
 
     @property
     def increasing(self) -> bool:
-        """Whether larger is better."""
+        """Whether larger values are better."""
         return self.f.falling == (self.q == 1)
 
     @property
@@ -180,7 +219,7 @@ class Metric:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and largest value over all ranks and sizes (the limit included)."""
+        """Infimum and supremum over all ranks and numbers of candidates."""
         limit = self.f.limit
         worst = limit if self.q == 1 else (inf if limit == 0 else 1.0 / limit)
         return (worst, self.best) if self.increasing else (self.best, worst)
@@ -207,7 +246,7 @@ class Metric:
 
     @property
     def reference(self) -> str:
-        """Where the metric comes from."""
+        """The publication that introduced the metric."""
         if self.f == RANK and (self.p, self.q) == (-1, -1):
             return "Voorhees 1999 (TREC-8)"
         if self.f != RANK or (self.p, self.q) == (1, 1):
@@ -217,7 +256,7 @@ class Metric:
         return "power mean (Hölder)"
 
     def __str__(self) -> str:
-        """Write it as the grammar reads it."""
+        """Return the metric expression."""
         if self.f == RANK:
             named = _NAMED.get((self.p, self.q))
             if named:
@@ -228,13 +267,13 @@ class Metric:
         return inner if self.q == 1 else f"1/{inner}"
 
     def __repr__(self) -> str:
-        """Print as it is written."""
+        """Return the metric expression with the name of the class."""
         return f"Metric({str(self)!r})"
 
     def term(self, low: float, high: float) -> tuple[Function, float]:
-        """Give `X(r) = (f(r)/ref)^p` (`log f(r)` for p = 0) and the reference value it is scaled by.
+        """Return `X(r) = (f(r)/ref)^p`, or `log f(r)` for p = 0, and the scale `ref`.
 
-        The reference is 1 unless `f^p` could leave the range of floats between `low` and `high`.
+        The scale is 1 unless `f^p` could overflow between the ranks `low` and `high`.
         """
         f, p = self.f, self.p
         if p == 0:
@@ -251,14 +290,19 @@ class Metric:
         Parameters
         ----------
         ranks : Ranks, Tally or array_like
-            What was ranked; plain ranks start at 1.
+            The ranks; plain ranks start at 1.
         ties : str
-            The tie-breaking rule. Under "expected", `f(r)^p` is averaged over the ranks a tie allows.
+            The tie-breaking rule; "expected" averages `f(r)^p` over the possible ranks of a tie.
 
         Returns
         -------
         float
-            The value.
+            The value of the metric.
+
+        Raises
+        ------
+        InputError
+            If there are no ranks, or invalid ones.
 
         Examples
         --------
@@ -272,7 +316,7 @@ class Metric:
             mean = float(ends.max() if p > 0 else ends.min())
         else:
             x, ref = self.term(float(rows.low.min()), float(rows.high.max()))
-            with np.errstate(divide="ignore"):  # f = 0 under p <= 0: the mean is 0, as it should be
+            with np.errstate(divide="ignore"):  # f = 0 with p <= 0 makes the mean 0
                 total = float((rows.mass * rows.mean(x)).sum() / rows.mass.sum())
             if p == 0:
                 return exp(q * total) if total > -inf else (0.0 if q == 1 else inf)
@@ -280,6 +324,10 @@ class Metric:
                 return total
             mean = ref * (total ** (1.0 / p) if total > 0 or p > 0 else inf)
         return mean if q == 1 else (1.0 / mean if mean > 0 else inf)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isnan(value)
 
 
 _NAMED: dict[tuple[float, int], str] = {
@@ -300,13 +348,26 @@ def _number(x: float) -> str:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A description of the ranks outside the power-mean family: quantiles, spread, count.
+    """A descriptive statistic of the ranks: a quantile, a measure of spread, or the count.
 
+    Parameters
+    ----------
+    kind : {"quantile", "std", "var", "mad", "count"}
+        The statistic.
+    at : float, optional
+        The level of a quantile, from 0 to 1.
+    q : {1, -1}
+        -1 inverts a quantile.
+
+    Notes
+    -----
     Quantiles of equally weighted ranks interpolate linearly between order statistics, as
     `numpy.quantile` does, so the median of an even number of ranks is the mean of the middle two.
-    Under unequal weights they invert the weighted distribution function, averaging at a jump.
-    Where ties make a rank uncertain, `expected` uses its expected value, like `realistic`.
+    With unequal weights they invert the weighted distribution function, averaging at a jump.
+    For tied ranks, "expected" uses the expected rank, as "realistic" does.
 
+    Examples
+    --------
     >>> str(MEDIAN), str(1 / MEDIAN), str(Statistic("quantile", at=0.9))
     ('median', '1/median', 'quantile(0.9)')
     """
@@ -316,38 +377,38 @@ class Statistic:
     q: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a quantile outside [0, 1]."""
-        if self.kind == "quantile" and not (self.at is not None and 0 <= self.at <= 1):
+        """Check the level of a quantile."""
+        if self.kind == "quantile" and not (_is_number(self.at) and 0 <= (self.at or 0) <= 1):
             raise InputError("quantile(x) needs x between 0 and 1", got=self.at)
 
     def __rtruediv__(self, one: object) -> Statistic:
-        """Invert; only quantiles have a meaningful inverse."""
+        """Return the inverse of a quantile."""
         if one != 1:
             return NotImplemented
         if self.kind != "quantile":
-            raise InputError(f"1/{self} is not a metric", do="invert a mean or a quantile instead")
+            raise InputError(f"1/{self} is not a metric", do="only means and quantiles can be inverted")
         return Statistic(self.kind, self.at, -self.q)
 
     @property
     def increasing(self) -> bool | None:
-        """Whether larger is better; None where neither is (spread, count)."""
+        """Whether larger values are better; None for spread and count."""
         return self.q == -1 if self.kind == "quantile" else None
 
     @property
     def best(self) -> float:
-        """The value when every rank is 1 (no spread; a count has no best value)."""
+        """The value when every rank is 1; NaN for the count."""
         return {"quantile": 1.0, "count": float("nan")}.get(self.kind, 0.0)
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and largest value over all ranks and sizes (the limit included)."""
+        """Infimum and supremum over all ranks and numbers of candidates."""
         if self.kind == "quantile":
             return (1.0, inf) if self.q == 1 else (0.0, 1.0)
         return (0.0, inf)
 
     @property
     def formula(self) -> str:
-        """The formula in plain text."""
+        """The formula as plain text."""
         if self.kind == "quantile":
             inner = "median(r)" if self.at == 0.5 else f"quantile(r, {self.at:g})"
             return inner if self.q == 1 else f"1 / {inner}"
@@ -360,22 +421,35 @@ class Statistic:
 
     @property
     def reference(self) -> str:
-        """Where it comes from."""
+        """The publication that introduced the statistic."""
         return "descriptive statistic"
 
     def __str__(self) -> str:
-        """Write it as the grammar reads it."""
+        """Return the metric expression."""
         name: str = self.kind
         if self.kind == "quantile":
             name = "median" if self.at == 0.5 else f"quantile({_number(self.at or 0.0)})"
         return name if self.q == 1 else f"1/{name}"
 
     def __repr__(self) -> str:
-        """Print as it is written."""
+        """Return the metric expression with the name of the class."""
         return f"Statistic({str(self)!r})"
 
     def __call__(self, ranks: Tally | Tallied | ArrayLike, ties: Ties = "expected") -> float:
-        """Compute the statistic of ranks, a tally, or plain ranks."""
+        """Compute the statistic.
+
+        Parameters
+        ----------
+        ranks : Ranks, Tally or array_like
+            The ranks; plain ranks start at 1.
+        ties : str
+            The tie-breaking rule.
+
+        Returns
+        -------
+        float
+            The value of the statistic.
+        """
         check_ties(ties)
         tally = as_tally(ranks)
         rows = tally.rows("realistic" if ties == "expected" else ties)
@@ -384,7 +458,7 @@ class Statistic:
         return self.of(rows.low, rows.mass, tally.equal_weights)
 
     def of(self, rank: Floats, mass: Floats, equal_weights: bool) -> float:
-        """Describe ranks with their mass, which is a count where all weights are equal."""
+        """Compute the statistic of ranks with their mass, which is a count if all weights are equal."""
         if self.kind == "quantile":
             value = quantile(rank, mass, self.at or 0.0, equal_weights)
             return value if self.q == 1 else 1.0 / value
@@ -397,7 +471,7 @@ class Statistic:
 
 
 def quantile_position(at: float, n: int) -> tuple[int, float]:
-    """Index of the order statistic below a quantile, and how far it lies towards the next.
+    """Return the index of the order statistic below a quantile, and the fraction towards the next.
 
     >>> quantile_position(0.29, 101), quantile_position(0.5, 4)  # 0.29 * 100 is 28.999999999999996
     ((29, 0.0), (1, 0.5))
@@ -409,7 +483,7 @@ def quantile_position(at: float, n: int) -> tuple[int, float]:
 
 
 def quantile(values: Floats, mass: Floats, at: float, equal_weights: bool) -> float:
-    """Quantile of a histogram: `values[i]` occurs with `mass[i]` (a count if weights are equal)."""
+    """Return a quantile of a histogram; `mass` is a count if weights are equal."""
     order = np.argsort(values, kind="stable")
     values, mass = values[order], mass[order]
     if equal_weights:
@@ -425,7 +499,28 @@ def quantile(values: Floats, mass: Floats, at: float, equal_weights: bool) -> fl
 
 
 def HITS(k: int) -> Metric:  # noqa: N802 - reads like the named metrics beside it
-    """Share of targets ranked k or better."""
+    """Return hits@k, the share of targets ranked k or better.
+
+    Parameters
+    ----------
+    k : int
+        The largest rank that counts as a hit.
+
+    Returns
+    -------
+    Metric
+        The metric.
+
+    Raises
+    ------
+    InputError
+        If k is no whole number from 1 on.
+
+    Examples
+    --------
+    >>> HITS(10)([1, 4, 12])
+    0.6666666666666666
+    """
     return Metric(hit(k))
 
 

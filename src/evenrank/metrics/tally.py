@@ -1,9 +1,9 @@
-"""Tallies: exact integer histograms of what was ranked. They add.
+"""Tallies: exact integer histograms of ranks, which add up.
 
-A tally keeps two histograms: of rank ranges `(better, equal, weight)`, for the metrics, and of
-candidate counts `(candidates, weight)`, for their law under chance. Counts are integers and rows are
-kept sorted, so a tally does not depend on the order, the batches or the shards it was built from, and
-neither does any bit of any metric computed from it. `Tally()` is the identity of `+`.
+A tally has two histograms: of ranks `(better, equal, weight)`, for the metrics, and of numbers of
+candidates `(candidates, weight)`, for the null distributions. Counts are integers and rows are sorted,
+so a tally, and every bit of a metric computed from it, does not depend on the order, batches or shards
+of the ranks. `Tally()` is the identity of `+`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,17 @@ from evenrank.metrics.ties import Ranges, Ties, check_ties
 
 
 class Histogram:
-    """How often each distinct row of some named columns occurs.
+    """The number of occurrences of each distinct row of some columns.
 
+    Parameters
+    ----------
+    columns : dict of str to ndarray
+        Distinct rows, sorted; `Histogram.of` groups other rows.
+    counts : ndarray of int
+        How often each row occurs.
+
+    Examples
+    --------
     >>> a = Histogram.of(size=[3, 5, 3])
     >>> (a + a)["size"].tolist(), (a + a).counts.tolist()
     ([3, 5], [4, 2])
@@ -32,20 +41,19 @@ class Histogram:
     __slots__ = ("columns", "counts")
 
     def __init__(self, columns: dict[str, NDArray[Any]], counts: Ints) -> None:
-        """Hold rows that are already distinct and sorted; use `Histogram.of` for others."""
         self.columns = columns
         self.counts = counts
 
     @classmethod
     def of(cls, counts: ArrayLike | None = None, **columns: ArrayLike) -> Histogram:
-        """Group equal rows, adding their counts (default: one each)."""
+        """Group equal rows and add their counts, by default 1."""
         arrays = {name: np.asarray(column) for name, column in columns.items()}
         given = None if counts is None else np.asarray(counts, dtype=np.int64)
         grouped, sums = _group(list(arrays.values()), given)
         return cls(dict(zip(arrays, grouped, strict=True)), sums)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Give a column by name."""
+        """Return a column by name."""
         return self.columns[name]
 
     def __len__(self) -> int:
@@ -54,11 +62,11 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """Number of rows counted."""
+        """The number of rows counted."""
         return int(self.counts.sum())
 
     def __add__(self, other: Histogram) -> Histogram:
-        """Count both."""
+        """Add the counts."""
         if not len(other):
             return self
         if not len(self):
@@ -67,7 +75,7 @@ class Histogram:
         return Histogram.of(np.concatenate([self.counts, other.counts]), **columns)
 
     def __eq__(self, other: object) -> bool:
-        """Compare bit by bit."""
+        """Compare rows and counts bit by bit."""
         if not isinstance(other, Histogram):
             return NotImplemented
         return (
@@ -79,12 +87,12 @@ class Histogram:
     __hash__ = None  # type: ignore[assignment]  # holds arrays: equal by value, not hashable
 
     def __repr__(self) -> str:
-        """Say how much it holds."""
+        """Summarise the histogram."""
         return f"Histogram({', '.join(self.columns)}: {len(self):,} distinct of {self.total:,})"
 
 
 def _group(columns: list[NDArray[Any]], counts: Ints | None) -> tuple[list[NDArray[Any]], Ints]:
-    """Find the distinct rows, in sorted order, and how often each occurs."""
+    """Find the distinct rows, sorted, and how often each occurs."""
     if not len(columns[0]):
         return columns, np.zeros(0, dtype=np.int64)
     packed = _pack(columns)
@@ -95,7 +103,7 @@ def _group(columns: list[NDArray[Any]], counts: Ints | None) -> tuple[list[NDArr
         ones = np.ones(len(order), dtype=np.int64) if counts is None else counts
         return [column[order[starts]] for column in columns], np.add.reduceat(ones[order], starts)
     key, digits = packed
-    # A dense key is counted in place; sorting ten million keys costs twenty times as much.
+    # Dense keys are counted by bincount; sorting ten million of them takes twenty times as long.
     if int(key.max()) < 4 * len(key) + 1024:
         filled = np.bincount(key)
         present = np.flatnonzero(filled)
@@ -113,7 +121,9 @@ def _group(columns: list[NDArray[Any]], counts: Ints | None) -> tuple[list[NDArr
 
 
 def _add_at(index: Ints, counts: Ints, length: int) -> Ints:
-    sums = np.zeros(length, dtype=np.int64)  # integers: np.bincount's float weights end at 2^53
+    sums = np.zeros(
+        length, dtype=np.int64
+    )  # np.bincount adds weights as floats, which are exact up to 2^53 only
     np.add.at(sums, index, counts)
     return sums
 
@@ -122,12 +132,12 @@ Decoder = Callable[[Ints], NDArray[Any]]
 
 
 def _pack(columns: list[NDArray[Any]]) -> tuple[Ints, list[tuple[int, Decoder]]] | None:
-    """Pack the columns, in order, into one integer that sorts as they do; None if it cannot hold."""
+    """Pack the columns into one integer that sorts as the rows do; None if it would overflow."""
     key: Ints | None = None
     digits: list[tuple[int, Decoder]] = []
-    room = 1
+    values = 1  # number of different keys
     for column in columns:
-        # a broadcast constant need not be read through; that saves four passes of ten million
+        # a broadcast constant needs no pass over the rows
         low = column[0] if column.strides == (0,) else column.min()
         if column.strides == (0,) or low == column.max():
             digits.append((1, partial(_constant, low)))
@@ -136,14 +146,14 @@ def _pack(columns: list[NDArray[Any]]) -> tuple[Ints, list[tuple[int, Decoder]]]
             distinct, digit = np.unique(column, return_inverse=True)
             width, decode = len(distinct), distinct.__getitem__
         else:
-            # a column that starts near zero is its own digit: no pass over the rows to shift it
+            # a column that starts near zero is not shifted, which saves a pass over the rows
             low = np.int64(0) if 0 <= low < 1024 else np.int64(low)
             width = int(column.max()) - int(low) + 1
             digit = column.astype(np.int64, copy=False)
             digit = digit - low if low else digit
             decode = partial(np.add, low)
-        room *= width
-        if room >= 2**62:
+        values *= width
+        if values >= 2**62:
             return None
         digits.append((width, decode))
         key = digit if key is None else key * width + digit
@@ -156,14 +166,14 @@ def _constant(value: Any, digit: Ints) -> NDArray[Any]:
 
 @runtime_checkable
 class Tallied(Protocol):
-    """Anything that can be counted into a tally, such as `Ranks`."""
+    """An object that can be converted to a tally, such as `Ranks`."""
 
     def tally(self) -> Tally:
-        """Count it."""
+        """Convert to a tally."""
 
 
 def as_tally(given: Tally | Tallied | ArrayLike) -> Tally:
-    """Give a tally of what was ranked: a tally, `Ranks`, or plain ranks.
+    """Convert `Ranks` or plain ranks to a tally.
 
     >>> as_tally([1, 2, 2]).count
     3
@@ -174,8 +184,21 @@ def as_tally(given: Tally | Tallied | ArrayLike) -> Tally:
 
 
 class Tally:
-    """What was ranked: enough for every metric, and for its law under chance; `+` merges.
+    """Counts of ranks: all that metrics and their null distributions depend on.
 
+    Tallies of disjoint sets of targets add up with ``+``.
+
+    Parameters
+    ----------
+    ranks, sizes : Histogram, optional
+        Histograms of (better, equal, weight) and of (candidates, weight).
+
+    See Also
+    --------
+    Tally.of : Tally from columns.
+
+    Examples
+    --------
     >>> one, two = Tally.of([0, 3], [0, 0], [9, 9]), Tally.of([1], [1], [5])
     >>> (one + two) == (two + one), (one + Tally()) == one, (one + two).count
     (True, True, 3)
@@ -184,7 +207,6 @@ class Tally:
     __slots__ = ("_rows", "ranks", "sizes")
 
     def __init__(self, ranks: Histogram | None = None, sizes: Histogram | None = None) -> None:
-        """Hold two histograms; without them, nothing was ranked yet."""
         none = np.zeros(0, dtype=np.int64)
         self.ranks = ranks or Histogram.of(better=none, equal=none, weight=none.astype(float))
         self.sizes = sizes or Histogram.of(candidates=none, weight=none.astype(float))
@@ -198,14 +220,14 @@ class Tally:
         candidates: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Tally:
-        """Count one row per ranked target.
+        """Count the ranks of targets.
 
         Parameters
         ----------
         better, equal : array_like of int
-            How many candidates have a better, and the same, score.
+            For each target, how many candidates have a better, and the same, score.
         candidates : array_like of int, optional
-            How many candidates there are, the target included; without it there are no chance levels.
+            The number of candidates, the target included; required by chance-adjusted metrics.
         weights : array_like of float, optional
             Weights of the targets.
 
@@ -213,17 +235,33 @@ class Tally:
         -------
         Tally
             The counts.
+
+        Raises
+        ------
+        InputError
+            If a column is invalid.
         """
         return cls.of_checked(*checked(better, equal, candidates, weights))
 
     @classmethod
     def of_ranks(cls, ranks: ArrayLike) -> Tally:
-        """Count plain ranks, without candidates; a half-integer is the mean rank of a tie of two."""
+        """Count plain ranks, without numbers of candidates.
+
+        Parameters
+        ----------
+        ranks : array_like
+            Ranks from 1; a half-integer is the mean rank of a tie of two.
+
+        Returns
+        -------
+        Tally
+            The counts.
+        """
         return cls.of(*from_ranks(ranks))
 
     @classmethod
     def of_checked(cls, better: Ints, equal: Ints, candidates: Ints, weight: Floats | None) -> Tally:
-        """Count rows that were checked already; those of weight zero do not count."""
+        """Count columns that were checked already; rows of weight zero do not count."""
         one = np.asarray(1.0 if weight is None else weight, dtype=float)
         w = np.broadcast_to(one, better.shape)
         if one.ndim and not (one > 0).all():
@@ -233,7 +271,7 @@ class Tally:
         tied = np.flatnonzero(equal)
         if one.ndim or not 0 < len(tied) < len(equal) // 2:
             return cls(Histogram.of(better=better, equal=equal, weight=w), sizes)
-        # Few ties: count all rows as untied, which is one dense pass, then move the tied ones over.
+        # Few ties: count all rows as untied, which is one dense pass, then correct for the tied ones.
         none = np.broadcast_to(equal.dtype.type(0), equal.shape)
         every = Histogram.of(better=better, equal=none, weight=w)
         apart = Histogram.of(better=better[tied], equal=equal[tied], weight=w[tied])
@@ -250,39 +288,45 @@ class Tally:
         candidates: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Count more rows in place, for streams."""
+        """Add the ranks of more targets in place.
+
+        Parameters
+        ----------
+        better, equal, candidates, weights
+            As for `Tally.of`.
+        """
         more = self + Tally.of(better, equal, candidates, weights)
         self.ranks, self.sizes, self._rows = more.ranks, more.sizes, {}
 
     @property
     def count(self) -> int:
-        """Number of ranked targets."""
+        """The number of targets."""
         return self.ranks.total
 
     @property
     def has_candidates(self) -> bool:
-        """Whether the number of candidates is known, for all that was counted."""
+        """Whether the numbers of candidates of all targets are known."""
         return bool(self.sizes["candidates"].all())
 
     @property
     def equal_weights(self) -> bool:
-        """Whether all targets weigh the same."""
+        """Whether all targets have the same weight."""
         weight = self.ranks["weight"]
         return bool((weight == weight[0]).all())
 
     @property
     def tie_rate(self) -> float:
-        """Share of targets that tie with another candidate."""
-        self._refuse_empty()
+        """The share of targets that tie with another candidate."""
+        self._check_not_empty()
         return float(self.ranks.counts[self.ranks["equal"] > 0].sum() / self.count)
 
     def rows(self, ties: Ties) -> Ranges:
-        """Give the distinct rows under a tie rule.
+        """Return the distinct ranks under a tie-breaking rule, with their mass.
 
-        The mass is the plain count where all weights are equal.
+        The mass is the count if all weights are equal.
         """
         check_ties(ties)
-        self._refuse_empty()
+        self._check_not_empty()
         if ties not in self._rows:
             self._rows[ties] = self._read(ties)
         return self._rows[ties]
@@ -292,18 +336,18 @@ class Tally:
         mass = counts if self.equal_weights else counts * self.ranks["weight"]
         return Ranges.of(self.ranks["better"], self.ranks["equal"], mass, ties)
 
-    def _refuse_empty(self) -> None:
+    def _check_not_empty(self) -> None:
         if not len(self.ranks):
-            raise InputError(
-                "a metric of nothing does not exist", got="no ranks", do="rank at least one target"
-            )
+            raise InputError("metrics need at least one rank", got="no ranks")
 
     def __add__(self, other: Tally) -> Tally:
-        """Count both."""
+        """Add the counts."""
+        if not isinstance(other, Tally):
+            return NotImplemented
         return Tally(self.ranks + other.ranks, self.sizes + other.sizes)
 
     def __eq__(self, other: object) -> bool:
-        """Compare bit by bit."""
+        """Compare rows and counts bit by bit."""
         if not isinstance(other, Tally):
             return NotImplemented
         return self.ranks == other.ranks and self.sizes == other.sizes
@@ -311,5 +355,5 @@ class Tally:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
-        """Say how much it holds."""
-        return f"Tally({self.count:,} ranked, {len(self.sizes):,} distinct sizes)"
+        """Summarise the tally."""
+        return f"Tally({self.count:,} targets; {len(self.sizes):,} distinct numbers of candidates)"

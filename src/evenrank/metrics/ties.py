@@ -1,4 +1,4 @@
-"""Tie-breaking rules: which rank a target gets when other candidates have the same score."""
+"""Tie-breaking rules: the rank of a target when other candidates have the same score."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from evenrank.errors import InputError
 
 Ties = Literal["expected", "realistic", "optimistic", "pessimistic", "rounded"]
 RULES: tuple[Ties, ...] = get_args(Ties)
-TIES = RULES[:4]  # those in use: `rounded`, the mean rank rounded up, is LibKGE's alone
+TIES = RULES[:4]  # without `rounded`, the mean rank rounded up, which only LibKGE uses
 
 PART_POINTS = 4_000_000
 
 
 def check_ties(ties: str) -> None:
-    """Refuse a tie rule that does not exist."""
-    if ties not in RULES:
-        raise InputError("unknown tie rule", got=repr(ties), allowed=", ".join(RULES))
+    """Check the name of a tie-breaking rule."""
+    if not isinstance(ties, str) or ties not in RULES:
+        raise InputError("unknown tie-breaking rule", got=repr(ties)[:40], allowed=", ".join(RULES))
 
 
 class Ranges:
-    """Rows of ranks `low..high` with their mass: what a metric is evaluated on.
+    """Ranges of possible ranks, `low..high`, with their mass.
+
+    A range of one rank has `low == high`, which may then be a half-integer.
 
     >>> Ranges(np.array([1.0, 2.0]), np.array([1.0, 4.0]), np.ones(2)).mean(lambda r: r).tolist()
     [1.0, 3.0]
     """
 
     def __init__(self, low: Floats, high: Floats, mass: Floats) -> None:
-        """Hold the rows; a point has `low == high`, and may then be a half-integer."""
         self.low, self.high, self.mass = low, high, mass
         self._tied = np.flatnonzero(high > low)
         self._first, self._last = (end[self._tied].astype(np.int64) for end in (low, high))
@@ -40,7 +41,7 @@ class Ranges:
 
     @classmethod
     def of(cls, better: Ints, equal: Ints, mass: Floats, ties: Ties) -> Ranges:
-        """Read counts of better and equal candidates under a tie rule."""
+        """Convert counts of better and equal candidates under a tie-breaking rule."""
         check_ties(ties)
         low: Floats = better.astype(float) + 1.0
         high = low + equal
@@ -55,7 +56,7 @@ class Ranges:
         return cls(low, high, mass)
 
     def mean(self, g: Function) -> Floats:
-        """Average `g` over the ranks of each row; `g(low)` where a row is a point."""
+        """Average `g` over the ranks of each range."""
         means = g(self.low)
         if len(self._tied):
             means = np.array(means)
@@ -66,7 +67,7 @@ class Ranges:
         return means
 
     def _parts(self) -> list[slice]:
-        """Cut the tied rows so that no rule grows beyond some million points."""
+        """Split the tied ranges so that no quadrature rule has more than some million points."""
         points = np.cumsum(np.minimum(self._last - self._first + 1, 1000))
         cuts = np.searchsorted(points, np.arange(0, int(points[-1]), PART_POINTS))
         return [slice(a, b) for a, b in pairwise([*cuts.tolist(), len(points)]) if a < b]
@@ -74,7 +75,7 @@ class Ranges:
     def _rule(self, g: Function, part: slice) -> Rule:
         if (self._last - self._first).max() >= DIRECT:
             return Rule(self._first[part], self._last[part], g)
-        # short ranges are added term by term, the same for every g
+        # short ranges are added term by term: one rule serves every g
         if part.start not in self._terms:
             self._terms[part.start] = Rule(self._first[part], self._last[part], g)
         return self._terms[part.start]

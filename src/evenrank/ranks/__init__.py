@@ -1,12 +1,12 @@
-"""The question and the answer: tasks, protocols, ranks and evaluations.
+"""Ranking tasks, protocols, ranks and evaluations.
 
-- `task`        `Task`: queries, targets, candidates and known answers
+- `task`        `Task`: queries, targets, candidates and known true answers
 - `protocol`    `Protocol`: how ranks were computed
-- `presets`     how other libraries rank by default
+- `presets`     the ranking protocols of other libraries
 - `ranks`       `Ranks`: a row per ranked target
 - `files`       files of ranks
-- `evaluation`  `Evaluation`: values of metrics, and how they are shown
-- `streams`     files of ranks that are larger than memory
+- `evaluation`  `Evaluation`: values of metrics, and their tables
+- `streams`     evaluation of files of ranks larger than memory
 """
 
 from evenrank.ranks.evaluation import Evaluation

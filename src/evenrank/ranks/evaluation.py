@@ -1,4 +1,4 @@
-"""Evaluations: metric values with the protocol that made them, and how they are shown."""
+"""Evaluations: values of metrics with their protocol, and their tables."""
 
 from __future__ import annotations
 
@@ -41,25 +41,42 @@ DEFAULT_WIDE = [
     "z(mrr)",
 ]
 SAMPLED = (
-    "sampled candidates: values and chance are among these; `evenrank estimate` bounds those of all"
+    "sampled candidates: values and chance levels are among these; "
+    "`evenrank estimate` estimates those among all"
 )
-CHANCELESS = "no chance levels: the number of candidates is unknown (candidates=, --candidates)"
+NO_CANDIDATES = "no chance levels: the number of candidates is unknown"
 FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
 
 
 class NotEvaluatedError(InputError, KeyError):
-    """A metric that an evaluation was not asked for."""
+    """A metric is not part of an evaluation."""
 
-    __str__ = Exception.__str__  # a KeyError would quote it
+    __str__ = Exception.__str__  # KeyError would print its repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Shown, Mapping[str, V]):
-    """Values of metrics: a mapping from metrics to values that prints as a table.
+    """Values of metrics: a mapping from metrics to values, which prints as a table.
 
-    For one group of ranks, ``result["index(mrr)"]`` is a float; where ranks are grouped, it is an array
-    with a value per group. Any spelling of a metric will do as a key; iterating gives the names that
-    `evenrank.parse` prints.
+    For a single group of ranks, ``result["index(mrr)"]`` is a float; for several groups it is an array
+    with a value per group. Keys may be any spelling of a metric; iteration yields canonical names.
+
+    Attributes
+    ----------
+    expressions : tuple of Metric
+        The metrics.
+    values_by_group : ndarray
+        A row per group and a column per metric.
+    labels, label_names : tuple
+        Labels of the groups, and the names of the columns they come from.
+    counts, tie_rates : tuple
+        The number of targets of each group, and the share of them that tie.
+    optimistic, pessimistic : ndarray or None
+        Values under these tie-breaking rules, if there are ties.
+    protocol : Protocol
+        How the ranks were computed and averaged.
+    notes : tuple of str
+        Remarks below the table, such as why a value is undefined.
 
     Examples
     --------
@@ -83,30 +100,30 @@ class Evaluation(Shown, Mapping[str, V]):
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, metric: str | Expression) -> V:
-        """Give the value (or one per group) of a metric that was evaluated."""
+        """Return the value of a metric, or an array with a value per group."""
         expression = parse(metric)
         if expression not in self.expressions:
             raise NotEvaluatedError(
                 f"{expression} was not evaluated",
                 allowed=", ".join(map(str, self.expressions)),
-                do="pass it to evaluate()",
+                do="pass it to evaluate",
             )
         column = self.values_by_group[:, self.expressions.index(expression)]
         return float(column[0]) if self._single else column  # type: ignore[return-value]  # V is either
 
     def __contains__(self, metric: object) -> bool:
-        """Whether a metric was evaluated."""
+        """Whether the evaluation has a metric."""
         try:
-            return parse(metric) in self.expressions  # type: ignore[arg-type]  # what is none, is not in it
+            return parse(metric) in self.expressions  # type: ignore[arg-type]  # parse raises for other types
         except EvenrankError:
             return False
 
     def __iter__(self) -> Iterator[str]:
-        """Give the names of the metrics that were evaluated."""
+        """Iterate over the names of the metrics."""
         return map(str, self.expressions)
 
     def __len__(self) -> int:
-        """Number of metrics that were evaluated."""
+        """The number of metrics."""
         return len(self.expressions)
 
     @property
@@ -115,24 +132,28 @@ class Evaluation(Shown, Mapping[str, V]):
 
     @property
     def fingerprint(self) -> str:
-        """Eight characters that differ when the protocol differs."""
+        """The fingerprint of the protocol, eight characters."""
         return self.protocol.fingerprint
 
     def to_dict(self, prefix: str = "", *, plain: bool = False) -> dict[str, float]:
-        """Give every value under a short, stable key, for experiment trackers and logs.
+        """Return all values with short, stable keys, for experiment trackers and logs.
 
         Parameters
         ----------
         prefix : str
-            Text to put before every key.
+            Text before every key.
         plain : bool
-            Whether to spell keys with letters, digits, ``_``, ``-`` and ``.`` only, which every
-            tracker accepts.
+            Whether keys have only letters, digits, ``_``, ``-`` and ``.``, which every tracker accepts.
 
         Returns
         -------
         dict of str to float
-            The metric as it is written is the key, after the labels of its group if there are groups.
+            Values by metric; labels of groups precede the metric.
+
+        Raises
+        ------
+        InputError
+            If two values would have the same key.
 
         Examples
         --------
@@ -150,17 +171,23 @@ class Evaluation(Shown, Mapping[str, V]):
         if len(flat) < len(keys):
             twice = next(key for key, times in Counter(keys).items() if times > 1)
             raise InputError(
-                "two values would have the same key", got=repr(twice), do="take rows(), or rename one"
+                "two values would have the same key", got=repr(twice), do="use rows(), or rename a label"
             )
         return flat
 
     def _row(self, row: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the labels of a group, how much was ranked, and its values."""
+        """Return labels, number of targets, tie rate and values of a group."""
         ranked = {"count": self.counts[row], "tie_rate": self.tie_rates[row]} if self.counts else {}
         return labelled(self.label_names, self.labels[row], {**ranked, **values})
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one dictionary per group: labels, count, tie rate and every value."""
+        """Return a dictionary per group: labels, number of targets, tie rate and values.
+
+        Returns
+        -------
+        list of dict
+            The groups, in the order of the labels.
+        """
         names = [str(expression) for expression in self.expressions]
         return [
             self._row(i, dict(zip(names, values.tolist(), strict=True)))
@@ -168,9 +195,12 @@ class Evaluation(Shown, Mapping[str, V]):
         ]
 
     def to_xarray(self) -> xr.Dataset:
-        """Give an xarray data set: a variable per metric, a dimension per label (needs xarray).
+        """Convert to an xarray data set (requires xarray).
 
-        Where a combination of labels is no group, there is NaN.
+        Returns
+        -------
+        xarray.Dataset
+            A variable per metric, a dimension per label; NaN for combinations of labels without a group.
         """
         kind = need("xarray").Dataset
         if self.label_names:
@@ -180,7 +210,13 @@ class Evaluation(Shown, Mapping[str, V]):
         return dataset.assign_attrs(self.protocol.to_dict())
 
     def content(self) -> dict[str, Any]:
-        """Give everything there is to say, protocol and notes included."""
+        """Return the whole result, protocol and notes included, as nested dictionaries.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
         layers = {
             "values": self.values_by_group,
             "optimistic": self.optimistic,
@@ -206,11 +242,23 @@ class Evaluation(Shown, Mapping[str, V]):
         }
 
     def table(self) -> Table:
-        """Lay it out: one group as metrics by forms, several groups as groups by metrics."""
+        """Lay out the values as a table.
+
+        Returns
+        -------
+        Table
+            For one group, a row per metric and a column per adjustment; else a row per group.
+        """
         return self._tall() if self._single else self._wide()
 
     def tables(self) -> list[Table]:
-        """Give the one table."""
+        """Return the table in a list.
+
+        Returns
+        -------
+        list of Table
+            The table of `table`.
+        """
         return [self.table()]
 
     def _tall(self) -> Table:
@@ -260,7 +308,13 @@ class Evaluation(Shown, Mapping[str, V]):
         return Table(header, rows, self.footer(), labels=len(self.label_names))
 
     def footer(self) -> list[str]:
-        """Say below a table what was undefined, how much was ranked, and how."""
+        """Return the lines below the table: notes, number of targets, tie rate and protocol.
+
+        Returns
+        -------
+        list of str
+            The lines.
+        """
         lines = list(self.notes)
         if self.counts:
             total = sum(self.counts)
@@ -270,7 +324,7 @@ class Evaluation(Shown, Mapping[str, V]):
 
 
 def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the row of a group, labels first; no value may take the place of a label of the same name.
+    """Join labels and values of a group to a row; names must not occur twice.
 
     >>> labelled(["side"], ["head"], {"mrr": 0.5})
     {'side': 'head', 'mrr': 0.5}
@@ -286,7 +340,7 @@ def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, An
 
 
 def within(some: int, rows: int, names: tuple[str, ...]) -> str:
-    """Say of how many rows something is true; nothing, where there is one row.
+    """Phrase how many of several rows are concerned; empty for one row.
 
     >>> within(2, 3, ("relation",)), within(1, 2, ("model",)), within(1, 1, ())
     (' (in 2 of 3 groups)', ' (in 1 of 2 models)', '')
@@ -296,18 +350,18 @@ def within(some: int, rows: int, names: tuple[str, ...]) -> str:
 
 
 def bare(expression: Expression) -> Metric | Statistic:
-    """The metric itself, without its adjustment."""
+    """Return the metric without its adjustment."""
     return expression.metric if isinstance(expression, Adjusted) else expression
 
 
 def arrow(expression: Expression) -> str:
-    """Up where larger is better, down where smaller is."""
+    """Return an arrow: up if larger values are better, down if smaller ones are."""
     increasing = expression.increasing
     return "" if increasing is None else "↑" if increasing else "↓"
 
 
 def title(expression: Expression) -> str:
-    """A column's title: the adjustment above the metric, so that tables stay narrow."""
+    """Return the title of a column, with the adjustment above the metric to save width."""
     name = str(expression)
     if isinstance(expression, Adjusted):
         name = f"{expression.adjustment}\n({expression.metric})"
@@ -315,7 +369,7 @@ def title(expression: Expression) -> str:
 
 
 def cell(expression: Expression, value: float) -> str:
-    """Write a value of an expression for a table."""
+    """Format a value of a metric for a table."""
     if expression == Statistic("count"):
         return f"{value:,.0f}"
     signed = isinstance(expression, Adjusted) and expression.adjustment == "z" and value > 0
@@ -323,7 +377,7 @@ def cell(expression: Expression, value: float) -> str:
 
 
 def plain_metric(expression: Expression) -> str:
-    """Spell a metric so that every tracker takes it as a name.
+    """Spell a metric as a name that every experiment tracker accepts.
 
     >>> [plain_metric(parse(m)) for m in ("hits@10", "z(1/median)", "mean(-0.5)", "quantile(0.9)")]
     ['hits_at_10', 'z_inverse_median', 'mean_-0.5', 'quantile_0.9']
@@ -332,7 +386,7 @@ def plain_metric(expression: Expression) -> str:
 
 
 def plain_label(text: str) -> str:
-    """Spell a label so: what is no letter, digit, `_`, `-` or `.` becomes `_`.
+    """Replace characters other than letters, digits, `_`, `-` and `.` by `_`.
 
     >>> plain_label("/people/person/place of birth")
     'people_person_place_of_birth'
@@ -341,7 +395,7 @@ def plain_label(text: str) -> str:
 
 
 def default_expressions(*, wide: bool, chance: bool = True) -> list[Expression]:
-    """The metrics evaluated when none are named, with chance levels where there are any."""
+    """Return the default metrics, with chance-adjusted ones if candidates are known."""
     if wide:
         every = [parse(name) for name in DEFAULT_WIDE]
         return [e for e in every if chance or not isinstance(e, Adjusted)]
@@ -363,20 +417,20 @@ def evaluate(
 ) -> Evaluation[Any]:
     """Evaluate metrics on tallies, one row each.
 
-    What is undefined for a group (or in the default table) becomes NaN with a note; a metric asked
-    for by name that is undefined for ranks without labels is an error.
+    Values that are undefined for a group, or in the default table, become NaN with a note. For ranks
+    without labels, an undefined metric that was requested by name raises an error.
     """
     check_ties(ties)
-    weigh = [i for i, tally in enumerate(tallies) if tally.count]
-    left_out = [", ".join(labels[i]) for i, tally in enumerate(tallies) if weigh and not tally.count]
+    positive = [i for i, tally in enumerate(tallies) if tally.count]
+    left_out = [", ".join(labels[i]) for i, tally in enumerate(tallies) if positive and not tally.count]
     if left_out:
-        tallies, labels = [tallies[i] for i in weigh], [labels[i] for i in weigh]
+        tallies, labels = [tallies[i] for i in positive], [labels[i] for i in positive]
     protocol = protocol or Protocol()
     wanted = [parse(m) for m in listed(metrics)]
     strict = bool(wanted) and not label_names
     wanted = list(dict.fromkeys(wanted)) or list(map(parse, default))
-    chanceless = any(not tally.has_candidates for tally in tallies)
-    wanted = wanted or default_expressions(wide=bool(label_names), chance=not chanceless)
+    unknown = any(not tally.has_candidates for tally in tallies)
+    wanted = wanted or default_expressions(wide=bool(label_names), chance=not unknown)
     values = np.full((3, len(tallies), len(wanted)), np.nan)
     tied = any(tally.tie_rate > 0 for tally in tallies)
     rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
@@ -400,8 +454,8 @@ def evaluate(
     notes = [
         f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
     ]
-    if chanceless and not strict:
-        notes.append(CHANCELESS)
+    if unknown and not strict:
+        notes.append(NO_CANDIDATES)
     if protocol.sampled:
         notes.append(SAMPLED)
     if left_out:

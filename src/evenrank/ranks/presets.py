@@ -1,8 +1,8 @@
-"""Protocols: how other libraries count, so that their numbers can be had here to the last digit.
+"""Presets: the ranking protocols of other libraries, to reproduce their numbers to the last digit.
 
-Libraries agree on the formula of MRR and differ in nearly everything before it. A preset says, for one
-library as it counts by default: which splits are left out, what happens to entities that train never
-shows, which rank a tie gets, and how scores are compared. Each was read off the library's source:
+Libraries agree on the formula of MRR, but differ in how they compute ranks. A preset describes the
+defaults of one library: which splits filter the candidates, how entities not seen in training are
+treated, how ties are broken, and how scores are compared. They follow the source code of the libraries:
 
     pykeen      PyKEEN 1.11.1, evaluation/ranks.py, pipeline/api.py, stoppers/early_stopping.py,
                 triples/triples_factory.py
@@ -14,8 +14,8 @@ shows, which rank a tie gets, and how scores are compared. Each was read off the
     ogb         OGB 1.3.6, linkproppred/evaluate.py
     torchkge    TorchKGE 0.17.7, evaluation.py, utils/operations.py, utils/modeling.py
 
-`graph.task("test", protocol="libkge")` asks as the library does, `rank` compares as it does, and the
-ranks remember it: `evaluate` then gives ties the rank the library gives them.
+`graph.task("test", protocol="libkge")` creates a task as the library does, `rank` compares scores as it
+does, and the ranks keep the preset, so that `evaluate` uses its tie-breaking rule.
 
 >>> preset("libkge").ties, preset("libkge").filters("valid", ("train", "valid", "test"))
 ('rounded', ('train', 'valid'))
@@ -40,12 +40,12 @@ Name = Literal["pykeen", "libkge", "rotate", "openke", "ampligraph", "dgl-ke", "
 
 @dataclass(frozen=True)
 class Yardstick:
-    """How a library compares scores, where it does not simply compare them; all of it in float32.
+    """How a library compares scores, if it transforms them first; computed in float32.
 
-    `keys` gives what is compared in place of scores. `band` gives the least and the greatest key that
-    tie with each target's (without it, only its own); better is what lies above. Known answers stay, and
-    lose their `handicap`, unless that is infinite. `margin` is what the library's models add to minus a
-    distance; `words` have a place for that.
+    `keys` maps scores to what is compared. `band` returns the smallest and the largest key that tie with
+    the key of each target (default: only the same key); larger keys are better. Known answers are
+    candidates with their `handicap` subtracted, or filtered if it is infinite. `margin` is the constant
+    that the library's models add to negative distances. `words` describe the comparison.
     """
 
     words: str
@@ -60,44 +60,44 @@ class Yardstick:
         return self.handicap < inf
 
     def said(self, distances: bool) -> str:
-        """Say in words how scores are compared, where these are minus distances or not."""
+        """Describe the comparison; `distances` tells whether scores are negative distances."""
         return self.words.format(of=f" (of {self.margin:g} - distance)" if distances else "")
 
 
 def float32(scores: NDArray[Any]) -> Scores:
-    """Give scores as most libraries hold them."""
+    """Convert scores to float32."""
     with np.errstate(over="ignore"):
         return scores.astype(np.float32, copy=False)
 
 
-def close(goal: Scores) -> tuple[Scores, Scores]:
-    """Give the ends of what `torch.isclose` finds close to each target's score (LibKGE).
+def close(target: Scores) -> tuple[Scores, Scores]:
+    """Return the interval of scores that `torch.isclose` finds close to each target score (LibKGE).
 
-    Close is what differs by 1e-5 + 1e-4 |goal| at most, all of it rounded to float32.
+    These differ by at most 1e-5 + 1e-4 |target|, all rounded to float32.
 
     >>> [float(end[0]) for end in close(np.ones(1, dtype=np.float32))]
     [0.9998900294303894, 1.0001099109649658]
     """
-    reach = np.float32(1e-5) + np.abs(np.float32(1e-4) * goal)
+    reach = np.float32(1e-5) + np.abs(np.float32(1e-4) * target)
     # a difference below the middle between the reach and the next float is rounded to the reach, and so
     # is the middle itself where the last bit of the reach is 0
     middle = (reach.astype(np.float64) + np.nextafter(reach, np.float32(inf))) / 2
-    middle = np.where(np.isfinite(goal), middle, 0)  # infinities tie with their like
-    below = (reach.view(np.int32) & 1 == 1) & np.isfinite(goal)
-    return -_floor(middle - goal, below), _floor(middle + goal, below)
+    middle = np.where(np.isfinite(target), middle, 0)  # infinities tie with their like
+    below = (reach.view(np.int32) & 1 == 1) & np.isfinite(target)
+    return -_floor(middle - target, below), _floor(middle + target, below)
 
 
 def _floor(values: NDArray[np.float64], below: NDArray[np.bool_]) -> Scores:
-    """Give the greatest float32 that is not above each value, or that is below it."""
+    """Return the largest float32 not above each value, or strictly below it."""
     near = values.astype(np.float32)
     over = (near > values) | (below & (near == values))
     return np.where(over, np.nextafter(near, np.float32(-inf)), near)
 
 
 def thousandths(scores: NDArray[Any]) -> Scores:
-    """Multiply by a thousand and cut to whole numbers, towards zero (AmpliGraph).
+    """Multiply by a thousand and truncate to whole numbers (AmpliGraph).
 
-    They stay float32, which holds them just as well as int32 and is counted faster.
+    They stay float32, which represents them as well as int32 and is faster to compare.
 
     >>> thousandths(np.array([-0.0019, 0.0009, 0.002])).tolist()
     [-1.0, 0.0, 2.0]
@@ -106,15 +106,15 @@ def thousandths(scores: NDArray[Any]) -> Scores:
 
 
 def log_sigmoid(scores: NDArray[Any]) -> Scores:
-    """Give the logarithm of the sigmoid, worked out as torch does (DGL-KE)."""
+    """Compute the logarithm of the sigmoid as torch does (DGL-KE)."""
     x = float32(scores)
     return np.minimum(x, np.float32(0)) - np.log1p(np.exp(-np.abs(x)))
 
 
 CLOSE = Yardstick("float32, tied within 1e-05 + 1e-04 |score|", float32, band=close)
 THOUSANDTHS = Yardstick("float32, cut to thousandths", thousandths)
-# a known answer that is far better than the target stays better: how many are depends on where scores
-# have their zero, so the margin of DGL-KE's models counts: 12, or what a scorer has as `gamma`
+# A known answer that is much better than the target stays better. How many are depends on the zero of
+# the scores, so the margin of DGL-KE's models matters: 12, or the `gamma` of a model.
 HANDICAP = Yardstick(
     "float32, log-sigmoid{of}, known answers lose 1",
     log_sigmoid,
@@ -125,13 +125,13 @@ HANDICAP = Yardstick(
 
 @dataclass(frozen=True)
 class Preset:
-    """How one library counts by default.
+    """The default protocol of a library.
 
-    `known`: the splits that are left out: all, or `earlier`, which is train, valid and what is ranked;
-    `given`: none, as the candidates that come with the data hold no known answers.
-    `outside`, `repeats`: whether a target joins lists of candidates that lack it, and whether a
-    candidate counts as often as it is listed. `typed`: the splits that say what is of a relation's type.
-    `once`: whether a triple that stands twice in its split is ranked once.
+    `known`: the splits that filter: "all"; "earlier", which is train, valid and the ranked split; or
+    "given", none, because the candidates that come with the data contain no known answers.
+    `outside`, `repeats`: whether a target is added to candidates that lack it, and whether a candidate
+    counts as often as it is listed. `typed`: the splits that define the types of relations.
+    `once`: whether duplicate triples of a split are ranked once.
     """
 
     name: Name
@@ -145,7 +145,7 @@ class Preset:
     yardstick: Yardstick | None = None
 
     def filters(self, split: str, splits: Iterable[str]) -> tuple[str, ...]:
-        """Name the splits whose answers are left out when a split is ranked."""
+        """Return the splits whose true answers are filtered when a split is ranked."""
         names = ("train", "valid", split) if self.known == "earlier" else tuple(splits)
         return tuple(name for name in splits if name in names)
 
@@ -155,7 +155,7 @@ PRESETS: dict[str, Preset] = {
     for preset in (
         Preset("pykeen", "realistic", known="earlier", unseen="drop", once=True),
         Preset("libkge", "rounded", known="earlier", yardstick=CLOSE),
-        # the order that an unstable sort leaves: its mean over all numberings of the entities
+        # an unstable sort breaks ties: the expected value over all numberings of the entities
         Preset("rotate", "expected"),
         Preset("openke", "optimistic", outside="add", typed="all"),
         Preset("ampligraph", "pessimistic", unseen="drop", yardstick=THOUSANDTHS),
@@ -167,7 +167,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset(name: str) -> Preset:
-    """Find a preset by the library's name."""
+    """Return the preset of a library."""
     if str(name) not in PRESETS:
-        raise InputError("unknown protocol", got=repr(name), allowed=", ".join(PRESETS))
+        raise InputError("unknown protocol", got=repr(name)[:40], allowed=", ".join(PRESETS))
     return PRESETS[name]

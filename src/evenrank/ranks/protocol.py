@@ -1,7 +1,7 @@
-"""The protocol of a result: on what, against which candidates, and by which rules ranks were computed.
+"""The protocol of ranks: the data, the candidates and the rules by which ranks were computed.
 
-Two numbers compare only if their protocols agree. So ranks carry theirs, files keep it, tables print
-what differs from the usual setting, and comparisons refuse to mix protocols.
+Results are comparable only if their protocols agree. Ranks therefore carry their protocol, files store
+it, tables print what differs from the usual setting, and comparisons check it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
+from evenrank._internal.columns import column_names, mapping
 from evenrank.errors import InputError
 
 SIDES = ("tail", "head", "relation", "pair")  # the order in which sides are written
@@ -28,15 +29,22 @@ class All:
     sampled: ClassVar[bool] = False
 
     def __str__(self) -> str:
-        """Write it as files have it."""
+        """Return the text used in files."""
         return "all"
 
 
 @dataclass(frozen=True)
 class Typed:
-    """Candidates are the entities that occur with the relation on the side that is asked for.
+    """Candidates are the entities that occur with the relation on the predicted side.
 
-    `source` names the splits that were looked at, or the file of type constraints, with its `digest`.
+    Parameters
+    ----------
+    source : str
+        The splits that define the types, or the name of a file of type constraints.
+    digest : str, optional
+        Hash of that file.
+    targets_added : bool
+        Whether targets outside their type were added.
     """
 
     source: str
@@ -46,22 +54,28 @@ class Typed:
     pattern: ClassVar = re.compile(r"typed, (?:as seen in (.*?)|from (.*?) \[(\w+)\])(, targets added)?")
 
     def __str__(self) -> str:
-        """Write it as files have it."""
+        """Return the text used in files."""
         how = f"as seen in {self.source}" if self.digest is None else f"from {self.source}"
         return f"typed, {how}{_digest(self.digest)}{ADDED * self.targets_added}"
 
     @classmethod
     def read(cls, splits: str | None, file: str | None, digest: str | None, added: str | None) -> Typed:
-        """Take the groups of `pattern`."""
+        """Create from the groups of `pattern`."""
         return cls(splits or file or "", digest, added is not None)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Candidates are `k` entities drawn for each query.
+    """Candidates are sampled for each query.
 
-    Where the targets of a query compete with each other (raw ranking), they stand beside the sample,
-    which is then no plain sample of the candidates (`with_targets`).
+    Parameters
+    ----------
+    k : int
+        The number of sampled candidates.
+    seed : int
+        The seed of the sample.
+    with_targets : bool
+        Whether other targets of the query are candidates, too, as in raw ranking.
     """
 
     k: int
@@ -71,19 +85,27 @@ class Sampled:
     pattern: ClassVar = re.compile(r"(\d+) sampled per query, seed (\d+)(, and its other targets)?")
 
     def __str__(self) -> str:
-        """Write it as files have it."""
+        """Return the text used in files."""
         beside = ", and its other targets" * self.with_targets
         return f"{self.k} sampled per query, seed {self.seed}{beside}"
 
     @classmethod
     def read(cls, k: str, seed: str, beside: str | None) -> Sampled:
-        """Take the groups of `pattern`."""
+        """Create from the groups of `pattern`."""
         return cls(int(k), int(seed), beside is not None)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Candidates are lists that the user gave, told apart by eight characters of their hash."""
+    """Candidates are lists that the user passed.
+
+    Parameters
+    ----------
+    digest : str, optional
+        Eight characters of the hash of the lists.
+    targets_added : bool
+        Whether targets outside their list were added.
+    """
 
     digest: str | None = None
     targets_added: bool = False
@@ -91,24 +113,32 @@ class Listed:
     pattern: ClassVar = re.compile(r"given(?: \[(\w+)\])?(, targets added)?")
 
     def __str__(self) -> str:
-        """Write it as files have it."""
+        """Return the text used in files."""
         return f"given{_digest(self.digest)}{ADDED * self.targets_added}"
 
     @classmethod
     def read(cls, digest: str | None, added: str | None) -> Listed:
-        """Take the groups of `pattern`."""
+        """Create from the groups of `pattern`."""
         return cls(digest, added is not None)
 
 
 @dataclass(frozen=True)
 class Described:
-    """Candidates of another kind, in words: those of other libraries, or of results put together."""
+    """Candidates of another kind, described in words.
+
+    Parameters
+    ----------
+    words : str
+        The description.
+    sampled : bool
+        Whether they are a sample.
+    """
 
     words: str
     sampled: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
-        """Write it as files have it."""
+        """Return the text used in files."""
         return self.words
 
 
@@ -121,7 +151,7 @@ def _digest(digest: str | None) -> str:
 
 
 def read_candidates(text: str) -> Candidates:
-    """Read candidates as files of ranks have them.
+    """Parse the text for candidates in files of ranks.
 
     >>> read_candidates("100 sampled per query, seed 7")
     Sampled(k=100, seed=7, with_targets=False)
@@ -137,36 +167,36 @@ def read_candidates(text: str) -> Candidates:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How ranks were computed; what is not known is None.
+    """How ranks were computed; unknown entries are None.
 
     Parameters
     ----------
     data : str, optional
         Name of the data set.
     content : str, optional
-        Hash of the data set's triples; it decides whether two data sets are the same.
+        Hash of the triples, which identifies the data set.
     split : str, optional
         The split that was ranked.
     sides : tuple of str, optional
-        What was asked for: "tail", "head", "relation", "pair". Their order does not matter.
+        The predicted sides: "tail", "head", "relation", "pair", in any order.
     filter : tuple of str, optional
-        The splits whose true answers were left out of the candidates; empty for raw ranking.
+        The splits whose known true answers were filtered from the candidates; empty for raw ranking.
     candidates : All, Typed, Sampled, Listed or Described, optional
-        Which candidates each target was ranked against.
+        The candidates that each target was ranked against.
     unseen : str, optional
-        What became of entities not seen in training: "keep" or "drop".
+        How entities not seen in training are treated: "keep" or "drop".
     preset : str, optional
-        The library whose way of ranking was followed (`evenrank.ranks.presets`).
+        The library whose protocol was followed (`evenrank.ranks.presets`).
     model : str, optional
         Name of the model.
     scores : str, optional
-        How scores were compared.
+        How scores are compared.
     average : str, optional
-        What was averaged over: "micro" (targets), "query", "relation" or other keys.
+        The kind of average: "micro" (over targets), "query", "relation" or other keys.
     ties : str, optional
         The tie-breaking rule.
     extra : mapping of str to str
-        Anything else that is worth keeping.
+        Other entries.
 
     Examples
     --------
@@ -194,75 +224,121 @@ class Protocol:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Put sides in one order, and make `extra` read-only."""
+        """Check the entries, sort sides, and make `extra` read-only."""
         if self.sides is not None:
             known = {side: i for i, side in enumerate(SIDES)}
-            ordered = sorted(self.sides, key=lambda side: (known.get(side, len(SIDES)), side))
+            sides = _names("sides", self.sides)
+            ordered = sorted(sides, key=lambda side: (known.get(side, len(SIDES)), side))
             object.__setattr__(self, "sides", tuple(ordered))
         if self.filter is not None:
-            object.__setattr__(self, "filter", tuple(self.filter))
-        extra = {str(name): str(value) for name, value in self.extra.items()}
+            object.__setattr__(self, "filter", _names("filter", self.filter))
+        given: Any = self.candidates
+        if not isinstance(given, Candidates | None):
+            object.__setattr__(self, "candidates", read_candidates(str(given)))
+        given = mapping("extra entries of a protocol", self.extra)
+        extra = {str(name): str(value) for name, value in given.items()}
         object.__setattr__(self, "extra", MappingProxyType(extra))
 
     def __hash__(self) -> int:
-        """Hash what is compared."""
+        """Hash the fingerprint."""
         return hash(self.fingerprint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes as text: a read-only mapping cannot be pickled."""
+        """Pickle the entries as text, as read-only mappings cannot be pickled."""
         return Protocol.from_dict, (self.to_dict(),)
 
     @classmethod
     def of(cls, given: Protocol | Mapping[str, Any] | None) -> Protocol:
-        """Take a protocol, or a mapping of its entries."""
+        """Convert a mapping of entries to a protocol.
+
+        Parameters
+        ----------
+        given : Protocol, mapping or None
+            A protocol, which is returned as it is, or its entries.
+
+        Returns
+        -------
+        Protocol
+            The protocol.
+
+        Raises
+        ------
+        InputError
+            If it is neither.
+        """
         return given if isinstance(given, Protocol) else cls.from_dict(cls.entries(given))
 
     @staticmethod
     def entries(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Check that entries are given; the name of a library alone does not say what was done."""
+        """Check entries; the name of a library alone is not sufficient.
+
+        Parameters
+        ----------
+        given : mapping or None
+            Entries of a protocol.
+
+        Returns
+        -------
+        mapping
+            The entries.
+        """
         if isinstance(given, str):
             raise InputError(
-                "a protocol has entries",
-                got=repr(given),
+                "a protocol must be a mapping of entries",
+                got=repr(given)[:40],
                 do=f"use graph.task(protocol={given!r}), or for ranks computed elsewhere "
                 f"protocol={{'preset': {given!r}}}",
             )
         if given is not None and not isinstance(given, Mapping):
             raise InputError(
-                "a protocol is a mapping of entries",
-                got=type(given).__name__,
+                "a protocol must be a mapping of entries",
+                got=repr(given)[:40],
                 do="e.g. protocol={'data': 'wn18rr', 'model': 'TransE'}",
             )
         return given or {}
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Protocol:
-        """Read the entries of `to_dict`; those that are not fields become `extra`.
+        """Create a protocol from the entries of `to_dict`.
 
-        Values are text, as in files of ranks, or what the fields hold.
+        Parameters
+        ----------
+        entries : mapping
+            Values are texts, as in files of ranks, or values of the fields. Entries that are no fields
+            become `extra`.
 
+        Returns
+        -------
+        Protocol
+            The protocol.
+
+        Examples
+        --------
         >>> Protocol.from_dict({"candidates": "all", "learning rate": "0.1"}).extra["learning rate"]
         '0.1'
         """
         known: dict[str, Any] = {}
         extra: dict[str, str] = {}
-        for name, value in entries.items():
+        for name, value in cls.entries(entries).items():
             name = OLD_NAMES.get(str(name), str(name))
             if value is None:
                 continue
             if name not in NAMES:
                 extra[name] = str(value)
-            elif name in ("sides", "filter"):
-                known[name] = _names(value)
-            elif name == "candidates":
-                known[name] = value if isinstance(value, Candidates) else read_candidates(str(value))
-            else:
-                known[name] = str(value)
+            else:  # the others are checked in __post_init__
+                known[name] = value if name in ("sides", "filter", "candidates") else str(value)
         return cls(**known, extra=extra)
 
     def to_dict(self) -> dict[str, str]:
-        """Give the entries that are known as text: what files of ranks keep.
+        """Return the known entries as text, as files of ranks store them.
 
+        Returns
+        -------
+        dict of str to str
+            Entries; those of `extra` come last.
+
+        Examples
+        --------
         >>> Protocol(filter=(), candidates=Sampled(50, seed=1)).to_dict()
         {'filter': 'none', 'candidates': '50 sampled per query, seed 1'}
         """
@@ -273,16 +349,38 @@ class Protocol:
         }
 
     def updated(self, entries: Mapping[str, Any]) -> Protocol:
-        """Give this protocol with some entries changed; None removes one."""
-        return Protocol.from_dict({**self.to_dict(), **entries})
+        """Return a copy with some entries changed.
+
+        Parameters
+        ----------
+        entries : mapping
+            New values; None removes an entry.
+
+        Returns
+        -------
+        Protocol
+            The new protocol.
+        """
+        return Protocol.from_dict({**self.to_dict(), **self.entries(entries)})
 
     def only(self, names: Iterable[str]) -> Protocol:
-        """Give a protocol with some of the entries."""
-        wanted = set(names)
+        """Return a copy with some of the entries.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of the entries to keep.
+
+        Returns
+        -------
+        Protocol
+            The new protocol.
+        """
+        wanted = set(_names("entries", [*names] if isinstance(names, Mapping) else names))
         return Protocol.from_dict({k: v for k, v in self.to_dict().items() if k in wanted})
 
     def __and__(self, other: Protocol) -> Protocol:
-        """Keep what both share; that candidates were sampled in one of them is kept as well."""
+        """Return the entries that both share, and whether candidates are sampled in either."""
         others = other.to_dict()
         shared = Protocol.from_dict({k: v for k, v in self.to_dict().items() if others.get(k) == v})
         if shared.candidates is None and (self.sampled or other.sampled):
@@ -291,24 +389,24 @@ class Protocol:
 
     @property
     def sampled(self) -> bool:
-        """Whether targets were ranked against a sample of the candidates."""
+        """Whether candidates are sampled."""
         return self.candidates is not None and self.candidates.sampled
 
     @property
     def fingerprint(self) -> str:
-        """Eight characters that differ when the protocol differs."""
-        # written as the first files had it, so that fingerprints stay what they were
+        """Eight characters of a hash of all entries."""
+        # with the former name of preset, which keeps fingerprints stable
         entries = {"protocol" if k == "preset" else k: v for k, v in self.to_dict().items()}
         text = json.dumps(dict(sorted(entries.items())), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def line(self, *, full: bool = False) -> str:
-        """Write the line under a table: what differs from the usual setting, and the fingerprint.
+        """Format as the line below a table: what differs from the usual setting, and the fingerprint.
 
         Parameters
         ----------
-        full
-            Whether to write every entry.
+        full : bool
+            Whether to include all entries.
 
         Returns
         -------
@@ -327,7 +425,7 @@ class Protocol:
 
 
 NAMES = tuple(one.name for one in fields(Protocol) if one.name != "extra")
-OLD_NAMES = {"protocol": "preset"}  # as files had it before
+OLD_NAMES = {"protocol": "preset"}  # in older files
 # what a table does not mention: filtered ranking of the test split, both sides, all candidates
 USUAL: dict[str, tuple[str, ...]] = {
     "split": ("test",),
@@ -342,15 +440,15 @@ USUAL: dict[str, tuple[str, ...]] = {
 
 
 def shared(protocols: Iterable[Protocol]) -> Protocol:
-    """Give what all protocols share; the empty protocol if there are none."""
+    """Return the entries that all protocols share; the empty protocol if there are none."""
     return reduce(Protocol.__and__, protocols) if (protocols := list(protocols)) else Protocol()
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    """Read names, separated by commas where they are text; `none` is no name."""
-    if isinstance(value, str):
-        return () if value == "none" else tuple(name.strip() for name in value.split(","))
-    return tuple(map(str, value))
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    """Read names: text, in which commas separate them, or several texts; `none` means no names."""
+    if value == "none" or (isinstance(value, Sequence) and not value):
+        return ()
+    return tuple(one.strip() for one in column_names(name, value))
 
 
 def _written(value: Any) -> str:

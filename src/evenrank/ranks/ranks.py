@@ -378,7 +378,7 @@ class Ranks(Framed):
         Examples
         --------
         >>> Ranks.from_frame({"rank": [1, 2.5], "relation": ["a", "b"]})
-        Ranks(2 targets; keys: relation)
+        Ranks(2 targets; keys: relation; candidates unknown)
         """
         import polars as pl
 
@@ -390,10 +390,13 @@ class Ranks(Framed):
                 else frame
             )
             try:
-                frame = pl.DataFrame(content)
-            except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-                reason = str(error).splitlines()[0]
-                raise InputError(f"not a table of ranks ({reason})", got=type(frame).__name__) from None
+                frame = pl.DataFrame(content, strict=False)
+            except (TypeError, ValueError, pl.exceptions.PolarsError):
+                raise InputError(
+                    "not a table of ranks",
+                    got=type(frame).__name__,
+                    do="pass a polars, pandas or Arrow table, or columns of one length",
+                ) from None
         return cls._from_polars(frame, where, candidates, protocol)
 
     @classmethod
@@ -551,7 +554,7 @@ class Ranks(Framed):
 
         Examples
         --------
-        >>> Ranks.of([1, 2]).with_keys(side=["head", "tail"])
+        >>> Ranks.of([1, 2], candidates=9).with_keys(side=["head", "tail"])
         Ranks(2 targets; keys: side)
         """
         new = _key_columns({**columns.mapping("keys", keys), **more}, len(self))
@@ -687,7 +690,7 @@ class Ranks(Framed):
         ndarray of float or None
             A weight per target; None if all weigh the same.
         """
-        if average == "micro":
+        if isinstance(average, str) and average == "micro":
             return self.weights
         groups = self.units(average)
         if self.weights is None:
@@ -825,7 +828,9 @@ class Ranks(Framed):
         usual protocol [788eeea3]
         """
         protocol = self.protocol.updated({"average": average_name(average)})
-        return evaluate([self.tally(average)], metrics, ties=ties or self.ties, protocol=protocol)
+        return evaluate(
+            [self.tally(average)], metrics, ties=self.ties if ties is None else ties, protocol=protocol
+        )
 
 
 class Groups:
@@ -893,7 +898,7 @@ class Groups:
         return evaluate(
             [ranks.tally(average) for _, ranks in self],
             metrics,
-            ties=ties or self.ranks.ties,
+            ties=self.ranks.ties if ties is None else ties,
             labels=self.labels,
             label_names=self.names,
             protocol=self.ranks.protocol.updated({"average": average_name(average)}),
@@ -926,7 +931,7 @@ def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
             got=", ".join(distinct),
             do=["choose one for all with ", Option("ties")],
         )
-    return ties or distinct[0]
+    return distinct[0] if ties is None else ties
 
 
 def average_name(average: str | Sequence[str]) -> str:

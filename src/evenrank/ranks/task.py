@@ -1,16 +1,16 @@
-"""Task: what is asked of a model: queries, targets to rank, candidates, and known answers to leave out.
+"""Ranking tasks: queries, targets to rank, candidates, and known true answers to filter.
 
-A query is a row of integers. In a knowledge graph it is a triple with a hole, written -1: `(h, r, -1)`
-asks for the tail, `(-1, r, t)` for the head, `(h, -1, t)` for the relation, `(-1, r, -1)` for the pair.
-Elsewhere it is whatever the scorer understands. Queries that occur more than once are kept once, each
-with all of its targets; known answers are lists, one per distinct query, in one index.
+A query is a row of integers. In a knowledge graph it is a triple with an unknown part, -1: `(h, r, -1)`
+predicts the tail, `(-1, r, t)` the head, `(h, -1, t)` the relation, `(-1, r, -1)` the pair. Other models
+may define queries as they like. Duplicate queries are stored once, with all of their targets; known
+answers are a list per distinct query.
 
 For target `t` of a query with candidates `C` and known answers `K`
 
     candidates = #(C without K) + 1, where t is not counted among K
-    better, equal = how many of those candidates, t left out, score higher than t, or the same
+    better, equal = number of these candidates, without t, with a higher score than t, or the same
 
-A task knows nothing of models, and `candidates` depends on the task alone, never on scores.
+Tasks are independent of models: `candidates` depends on the task alone, not on scores.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol, Sampled, shared
 
 HOLE = -1
-FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: the size of the full ranking; who shares
+FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: number of all candidates; shared sample
 Outside = Literal["refuse", "add"]
 
 
@@ -49,48 +49,51 @@ class Lists:
 
     @classmethod
     def of(cls, lists: Sequence[ArrayLike]) -> Lists:
-        """Join lists."""
-        arrays = [columns.integers("candidates", one, 0) for one in lists]
+        """Concatenate lists."""
+        several = columns.as_list(lists)
+        if several is None:
+            raise InputError("a list of ids is required for each query", got=repr(lists)[:40])
+        arrays = [columns.integers("candidates", one, 0) for one in several]
         lengths = [len(one) for one in arrays]
         values = np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
         return cls(offsets(lengths), values)
 
     @classmethod
     def grouped(cls, group: Ints, values: Ints, groups: int) -> Lists:
-        """Put each value into its group's list: sorted, each once."""
+        """Collect the distinct values of each group in a sorted list."""
         most = int(values.max(initial=0)) + 1
         ordered = np.sort(group * most + values)
-        # four times as fast as np.unique, which hashes
+        # four times as fast as np.unique
         owner, value = np.divmod(ordered[np.diff(ordered, prepend=-1) > 0], most)
         return cls(np.searchsorted(owner, np.arange(groups + 1)), value)
 
     def __len__(self) -> int:
-        """Number of lists."""
+        """The number of lists."""
         return len(self.first) - 1
 
     def __getitem__(self, i: int) -> Ints:
-        """Give one list."""
+        """Return one list."""
         return self.values[self.first[i] : self.first[i + 1]]
 
     @property
     def lengths(self) -> Ints:
-        """Length of each list."""
+        """The length of each list."""
         return np.diff(self.first)
 
     @property
     def owner(self) -> Ints:
-        """For each value, the number of its list."""
+        """The number of the list of each value."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def select(self, which: Ints) -> Lists:
-        """Give some of the lists, in the order asked for."""
+        """Return some of the lists, in the given order."""
         lengths = self.lengths[which]
         first = offsets(lengths)
         places = np.arange(first[-1]) + np.repeat(self.first[which] - first[:-1], lengths)
         return Lists(first, self.values[places])
 
     def within(self, start: int, stop: int) -> Lists:
-        """Give of each list the values from `start` to before `stop`, counted from `start`.
+        """Return the values of each list in `range(start, stop)`, less `start`.
 
         >>> Lists.of([[3, 1], [], [2]]).within(2, 4).values.tolist()
         [1, 0]
@@ -100,7 +103,7 @@ class Lists:
 
 
 def offsets(lengths: ArrayLike) -> Ints:
-    """Give where each of some adjoining lists starts, and the last one ends.
+    """Return the offsets of consecutive lists with these lengths, and the end of the last one.
 
     >>> offsets([2, 0, 3]).tolist()
     [0, 2, 2, 5]
@@ -110,14 +113,14 @@ def offsets(lengths: ArrayLike) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Queries of one kind, distinct, with their targets in the order of the queries.
+    """Distinct queries of one side, with their targets in the order of the queries.
 
-    Targets `first[i]:first[i + 1]` belong to query `i`; `place` says where each stands in the result.
-    Candidates are all of `range(size)`, or those of `lists[group[i]]`, sorted. Known answers outside the
-    candidates are not listed. `own` marks targets that are candidates and not among the known ones.
+    Targets `first[i]:first[i + 1]` belong to query `i`; `place` is the position of each in the result.
+    Candidates are `range(size)`, or the sorted `lists[group[i]]`. Known answers that are no candidates
+    are not listed. `own` marks targets that are candidates and not known answers.
 
-    Of a block of the candidates (`among`), `begin` is the first; its targets may lie outside, and `goal`
-    are their scores, once somebody has told them.
+    For a block of the candidates (`among`), `begin` is the first of them; targets may lie outside of it,
+    and `goal` are their scores, once these are known.
     """
 
     side: str
@@ -136,12 +139,12 @@ class Part:
 
     @cached_property
     def query_of(self) -> Ints:
-        """For each target, the number of its query."""
+        """The number of the query of each target."""
         return np.repeat(np.arange(len(self.queries)), np.diff(self.first))
 
     @cached_property
     def candidates(self) -> Ints:
-        """For each target, how many candidates there are, the target included."""
+        """The number of candidates of each target, the target included."""
         wide = np.full(len(self.queries), self.size)
         if self.lists is not None:
             wide = self.lists.lengths[self.group]
@@ -149,19 +152,19 @@ class Part:
 
     @property
     def everything(self) -> Ints:
-        """For each target, how many candidates there are if known answers stay among them."""
+        """The number of candidates of each target if known answers are not filtered."""
         others = self.known.lengths[self.query_of] - _contains(self.known, self.query_of, self.targets)
         return self.candidates + others
 
     @property
     def scores(self) -> int:
-        """How many scores it takes: distinct queries times their candidates."""
+        """The number of scores to compute: distinct queries times their candidates."""
         if self.lists is None:
             return len(self.queries) * self.size
         return int(self.lists.lengths[self.group].sum())
 
     def between(self, start: int, stop: int) -> tuple[Ints, Part]:
-        """Cut out some of the queries: where their targets stand in the result, and a part of them."""
+        """Return the positions of the targets of some queries in the result, and the part of these."""
         mine = slice(int(self.first[start]), int(self.first[stop]))
         rows = np.sort(self.place[mine])
         lists, group = self.lists, self.group[start:stop]
@@ -182,7 +185,7 @@ class Part:
         )
 
     def among(self, start: int, stop: int) -> Part:
-        """Ask the same of a block of the candidates, numbered from 0: counts of all blocks add up."""
+        """Restrict the candidates to a block, numbered from 0; the counts of all blocks add up."""
         return replace(
             self,
             targets=self.targets - start,
@@ -196,8 +199,25 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Queries of one or more kinds, ready to be ranked any number of times.
+    """A ranking task: queries, their targets, candidates and known true answers.
 
+    Create tasks with `Graph.task`, or with the class methods for other data.
+
+    Parameters
+    ----------
+    parts : tuple of Part
+        Queries by side.
+    protocol : Protocol
+        The protocol of the ranks.
+    vocabulary : str, optional
+        Hash of the numbering of entities and relations.
+
+    See Also
+    --------
+    Task.of : Task from queries and targets.
+
+    Examples
+    --------
     >>> task = Task.of([[0], [0], [7]], targets=[3, 4, 1], size=10)
     >>> task
     Task(3 targets of 2 distinct queries among 10 candidates)
@@ -208,11 +228,11 @@ class Task:
     vocabulary: str | None = None  # how entities and relations are numbered, where a graph says so
 
     def __len__(self) -> int:
-        """Number of targets to rank."""
+        """The number of targets."""
         return sum(len(part.targets) for part in self.parts)
 
     def __repr__(self) -> str:
-        """Say what is asked."""
+        """Summarise the task in one line."""
         counts = [part.candidates for part in self.parts]
         low, high = min(int(c.min()) for c in counts), max(int(c.max()) for c in counts)
         among = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -221,13 +241,13 @@ class Task:
 
     @cached_property
     def keys(self) -> dict[str, NDArray[Any]]:
-        """The key columns that all parts have, in the order in which targets were asked."""
+        """The key columns that all parts have, in the order of the result."""
         shared = [name for name in self.parts[0].keys if all(name in part.keys for part in self.parts)]
         return {name: np.concatenate([part.keys[name] for part in self.parts]) for name in shared}
 
     @cached_property
     def candidates(self) -> Ints:
-        """For each target, how many candidates there are: all that chance depends on.
+        """The number of candidates of each target, on which null distributions depend.
 
         >>> Task.of([[0], [0]], targets=[3, 4], size=10, known=([[0]], [4])).candidates.tolist()
         [9, 10]
@@ -236,23 +256,43 @@ class Task:
 
     @property
     def scores(self) -> int:
-        """How many scores it takes."""
+        """The number of scores to compute."""
         return sum(part.scores for part in self.parts)
 
     @property
     def everything(self) -> Ints:
-        """For each target, how many candidates there are if known answers stay among them."""
+        """The number of candidates of each target if known answers are not filtered."""
         return np.concatenate([in_place(part, part.everything) for part in self.parts])
 
     @classmethod
     def join(cls, tasks: Sequence[Task], protocol: Protocol | Mapping[str, Any] | None = None) -> Task:
-        """Ask several tasks as one; of their protocols, what they have in common stays."""
+        """Join several tasks; their common protocol is kept.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+            The tasks.
+        protocol : Protocol or mapping, optional
+            Further entries of the protocol.
+
+        Returns
+        -------
+        Task
+            All queries and targets.
+
+        Raises
+        ------
+        InputError
+            If there are no tasks, or their presets differ.
+        """
+        if not isinstance(tasks, Sequence) or not all(isinstance(task, Task) for task in tasks):
+            raise InputError("tasks must be a list of tasks", got=repr(tasks)[:40])
         if not tasks:
-            raise InputError("no tasks to join", do="give at least one")
+            raise InputError("no tasks to join")
         presets = dict.fromkeys(PRESETS.get(task.protocol.preset or "") for task in tasks)
         if len(presets) > 1:
             got = " and ".join(preset.name if preset else "none" for preset in presets)
-            raise InputError("tasks by different protocols cannot be joined", got=got)
+            raise InputError("tasks with different presets cannot be joined", got=got)
         common = shared(task.protocol for task in tasks).updated(Protocol.of(protocol).to_dict())
         named = {task.vocabulary for task in tasks}
         parts = tuple(part for task in tasks for part in task.parts)
@@ -274,33 +314,66 @@ class Task:
         keys: Mapping[str, ArrayLike] | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
-        """Ask for `targets[i]` in answer to the row `queries[i]`, among `range(size)`.
+        """Create a task to rank `targets[i]` for the query `queries[i]` among `range(size)`.
 
-        `known` is what is known beside the targets: rows of queries and an answer to each. They are
-        left out of the candidates of their query, except the target that is being ranked; answers that
-        are not to compete with each other must therefore be listed there too (see `answers`).
-        `candidates` are lists of ids, one per row of `queries`; or, with `group`, any number of lists,
-        and for each row the number of the one it uses. An id listed twice counts once, or with
-        `repeats` twice. A target outside its candidates is refused, or added to them for itself alone
-        (`outside="add"`).
+        Parameters
+        ----------
+        queries : array_like of int
+            A row per target.
+        targets : array_like of int
+            The targets.
+        size : int
+            The number of entities; candidates are ``range(size)`` unless `candidates` are given.
+        known : tuple of array_like, optional
+            Queries and known true answers, which are filtered from the candidates of the query, except
+            the target itself. Targets of one query compete unless they are listed here, too.
+        candidates : sequence of array_like of int, optional
+            A list of candidates for each row of `queries`, or, with `group`, any number of lists.
+        group : array_like of int, optional
+            The list of candidates for each row of `queries`.
+        outside : {"refuse", "add"}
+            Whether a target that is not among its candidates raises an error or is added to its own.
+        repeats : bool
+            Whether a candidate counts as often as it is listed.
+        side : str
+            The predicted side.
+        keys : mapping of str to array_like, optional
+            Columns that describe the targets.
+        protocol : Protocol or mapping, optional
+            Entries of the protocol.
 
+        Returns
+        -------
+        Task
+            The task.
+
+        Raises
+        ------
+        InputError
+            If an argument is invalid.
+
+        Examples
+        --------
         >>> task = Task.of([[0], [1]], targets=[2, 5], size=6, candidates=[[1, 2, 3], [5, 0]])
         >>> task.candidates.tolist()
         [3, 2]
         """
-        if outside not in ("refuse", "add"):
-            raise InputError("unknown rule for outside", got=repr(outside), allowed="refuse, add")
+        if not isinstance(outside, str) or outside not in ("refuse", "add"):
+            raise InputError("unknown value of outside", got=repr(outside)[:40], allowed="refuse, add")
         asked = _rows("queries", queries)
         target = columns.integers("targets", targets, 0)
-        size = int(columns.integers("size", size, 1)[0])
+        size = columns.integer("size", size, 1)
         if not len(target):
-            raise InputError("a task needs at least one target", got="none")
+            raise InputError("a task requires at least one target", got="none")
         if len(asked) != len(target):
             raise InputError(
                 "queries and targets differ in length", got=f"{len(asked)} and {len(target)}"
             )
-        columns.refuse(target >= size, target, f"a target is not below the size, {size:,}")
-        named = {name: columns.key(name, key, len(target)) for name, key in (keys or {}).items()}
+        columns.reject(target >= size, target, f"a target is not below the size, {size:,}")
+        named = {
+            name: columns.key(name, key, len(target))
+            for name, key in columns.mapping("keys", keys).items()
+        }
         lists, of_row = _lists(candidates, group, len(asked), size, repeats)
         known_rows, answers = _known(known, asked.shape[1], size)
         code, known_code = _codes(asked, known_rows)
@@ -309,8 +382,8 @@ class Task:
         wanted = plain[place] == known_code
         index = Lists.grouped(place[wanted], answers[wanted], len(plain))
         if lists is not None:
-            # the same query with another list of candidates is another query
-            # and in the order of the lists, so that those who share one are neighbours
+            # a query with different lists of candidates is several queries, in the order of the lists,
+            # so that queries that share a list are neighbours
             _, where, query_of = np.unique(
                 of_row * len(plain) + number, return_index=True, return_inverse=True
             )
@@ -344,7 +417,7 @@ class Task:
         )
         return cls((part,), Protocol.of(protocol))
 
-    # The settings of the field -------------------------------------------------------------------
+    # Other kinds of ranking tasks -------------------------------------------------------------------
 
     @classmethod
     def alignment(
@@ -355,11 +428,27 @@ class Task:
         known: ArrayLike | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
-        """Entity alignment: for `(source, target)` pairs, rank the target among `size` entities.
+        """Create an entity alignment task: rank the target of each pair among `size` entities.
 
-        A source with several targets has them filtered against each other, and against the pairs in
-        `known` (those of the training split, say). The query is `(source,)`.
+        Parameters
+        ----------
+        pairs : array_like of int
+            Rows of source and target. The query is ``(source,)``; several targets of a source are
+            filtered against each other.
+        size : int
+            The number of candidates.
+        known : array_like of int, optional
+            Further pairs to filter, such as those of the training split.
+        protocol : Protocol or mapping, optional
+            Entries of the protocol.
 
+        Returns
+        -------
+        Task
+            The task.
+
+        Examples
+        --------
         >>> Task.alignment([[0, 3], [0, 4], [1, 1]], size=5).candidates.tolist()
         [4, 4, 5]
         """
@@ -385,11 +474,28 @@ class Task:
         directed: bool = True,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
-        """Uni-relational link prediction: rank both ends of each edge among `size` nodes.
+        """Create a link prediction task without relations: rank both ends of each edge.
 
-        `known` holds more edges to leave out (those of the training split, say). In an undirected graph
-        an edge is known in both directions. The query is `(source, -1)` or `(-1, target)`.
+        Parameters
+        ----------
+        edges : array_like of int
+            Rows of source and target. The queries are ``(source, -1)`` and ``(-1, target)``.
+        size : int
+            The number of nodes.
+        known : array_like of int, optional
+            Further edges to filter, such as those of the training split.
+        directed : bool
+            False filters edges in both directions.
+        protocol : Protocol or mapping, optional
+            Entries of the protocol.
 
+        Returns
+        -------
+        Task
+            The task.
+
+        Examples
+        --------
         >>> Task.links([[0, 1], [0, 2]], size=4, directed=False).candidates.tolist()
         [3, 3, 4, 4]
         """
@@ -421,11 +527,29 @@ class Task:
         known: Sequence[ArrayLike] | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> Task:
-        """Query answering: each query has a list of answers, ranked without each other in the way.
+        """Create a query answering task: rank the answers of each query, filtered against each other.
 
-        `known` lists, for each query, answers that are not to be ranked (the easy ones, that follow
-        from training facts), and are left out too.
+        Parameters
+        ----------
+        queries : array_like of int
+            A row per query.
+        answers : sequence of array_like of int
+            The answers to each query, which are ranked.
+        size : int
+            The number of candidates.
+        known : sequence of array_like of int, optional
+            Further answers to each query, which are filtered but not ranked, such as the easy ones that
+            follow from training triples.
+        protocol : Protocol or mapping, optional
+            Entries of the protocol.
 
+        Returns
+        -------
+        Task
+            The task.
+
+        Examples
+        --------
         >>> Task.answers([[0, 9], [1, 9]], [[2, 3, 4], [0]], size=5, known=[[1], []]).candidates.tolist()
         [2, 2, 2, 5]
         """
@@ -435,7 +559,7 @@ class Task:
         for one in given:
             if len(one) != len(asked):
                 raise InputError(
-                    "there must be a list of answers for each query",
+                    "each query requires a list of answers",
                     got=f"{len(one)} lists for {len(asked)} queries",
                 )
         return cls.of(
@@ -452,13 +576,13 @@ class Task:
 
 
 def _about(task: str, protocol: Protocol | Mapping[str, Any] | None) -> Protocol:
-    """Name the kind of task in its protocol, unless the user does."""
+    """Add the kind of task to the protocol, unless it is set."""
     given = Protocol.of(protocol)
     return replace(given, extra={"task": task, **given.extra})
 
 
 class Blocks:
-    """A task cut into smaller ones, each of so many distinct queries of one side at most.
+    """A task split into tasks of at most `queries` distinct queries of one side.
 
     >>> blocks = Blocks(Task.of([[7], [0], [7], [0]], targets=[3, 4, 1, 2], size=10), queries=1)
     >>> len(blocks), blocks[0]
@@ -468,7 +592,6 @@ class Blocks:
     """
 
     def __init__(self, task: Task, queries: int) -> None:
-        """Say where to cut; a block is cut out when it is asked for."""
         self.task, self.queries = task, queries
         self._before = offsets([len(part.targets) for part in task.parts])
         self._cuts = [
@@ -478,17 +601,17 @@ class Blocks:
         ]
 
     def __len__(self) -> int:
-        """Number of blocks."""
+        """The number of blocks."""
         return len(self._cuts)
 
     def __getitem__(self, i: int) -> Task:
-        """Give a block, with the keys that all parts of the task have."""
+        """Create a block, with the keys that all parts of the task have."""
         _, part = self._cut(i)
         keys = {name: column for name, column in part.keys.items() if name in self.task.keys}
         return replace(self.task, parts=(replace(part, keys=keys),))
 
     def rows(self, i: int) -> Ints:
-        """Say where the targets of a block stand among all."""
+        """Return the positions of the targets of a block among all targets."""
         rows, _ = self._cut(i)
         return np.asarray(self._before[self._cuts[i][0]] + rows)
 
@@ -498,27 +621,26 @@ class Blocks:
 
 
 def in_place(part: Part, column: NDArray[Any]) -> NDArray[Any]:
-    """Put a column of a part's targets back into the order in which they were asked."""
+    """Restore the order of the result in a column of the targets of a part."""
     result = np.empty_like(column)
     result[part.place] = column
     return result
 
 
 def sample(task: Task, k: int, seed: int = 0) -> Task:
-    """Rank against `k` candidates per query, drawn from those that are neither known nor targets.
+    """Sample `k` candidates per query from those that are neither known answers nor targets.
 
-    The draw depends on the seed and on the query itself, not on its place among others or on anything
-    else that is asked, so a query has the same sample in every task. Where fewer than `k` are left,
-    all of them are taken. Beside each target is noted how many candidates it has in all, from which
-    `estimate` says what a full ranking would have given; unless targets of a query compete, which are
-    then there beside the sample.
+    The sample depends on the seed and the query only, so a query has the same sample in every task. If
+    fewer than `k` candidates are left, all are taken. A key stores the number of all candidates of each
+    target, with which `estimate_full` estimates the metrics of the full ranking; it is absent if targets
+    of a query compete, which are then candidates besides the sample.
     """
-    k = int(columns.integers("the number of sampled candidates", k, 1)[0])
-    seed = int(columns.integers("seed", seed, 0)[0])
+    k = columns.integer("the number of sampled candidates", k, 1)
+    seed = columns.integer("seed", seed, 0)
     parts = []
     for part in task.parts:
         if part.lists is not None:
-            raise InputError("sampling is from all candidates", got="lists of candidates")
+            raise InputError("lists of candidates cannot be sampled")
         queries = len(part.queries)
         taken = Lists.grouped(
             np.concatenate([part.known.owner, part.query_of]),
@@ -540,13 +662,13 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
     how = Sampled(k, seed)
     sampled = replace(task, parts=tuple(parts), protocol=replace(task.protocol, candidates=how))
     if (sampled.candidates - 1 != np.minimum(task.candidates - 1, k)).any():
-        beside = replace(how, with_targets=True)  # no plain sample of the candidates any more
+        beside = replace(how, with_targets=True)  # not a sample of the candidates alone
         return replace(sampled, protocol=replace(task.protocol, candidates=beside))
     return replace(sampled, parts=tuple(_with_draws(task, parts)))
 
 
 def _with_draws(task: Task, parts: Sequence[Part]) -> Iterator[Part]:
-    """Note beside each target how many candidates it has in all, and the draw it shares with others."""
+    """Add keys for the number of all candidates of each target, and for its sample."""
     before = 0
     for whole, part in zip(task.parts, parts, strict=True):
         own = {FULL: in_place(whole, whole.candidates), DRAW: in_place(part, before + part.query_of)}
@@ -555,9 +677,9 @@ def _with_draws(task: Task, parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _draw(queries: Ints, taken: Lists, size: int, k: int, seed: int) -> Lists:
-    """Draw k distinct ids per query that are not taken: hashes of query and attempt, until new."""
+    """Sample k distinct free ids per query, by hashes of the query and of the attempt."""
     free = size - taken.lengths
-    few = np.flatnonzero(free <= k)  # nothing to choose: everything that is free
+    few = np.flatnonzero(free <= k)  # all free ids are taken
     rest = [np.setdiff1d(np.arange(size), taken[int(i)], assume_unique=True) for i in few]
     state = _mix(np.full(len(queries), seed, dtype=np.uint64))
     for column in queries.T:
@@ -582,7 +704,7 @@ def _draw(queries: Ints, taken: Lists, size: int, k: int, seed: int) -> Lists:
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64 bits (the finaliser of splitmix64): every input bit moves every output bit."""
+    """Hash 64-bit numbers (the finaliser of splitmix64)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -593,15 +715,12 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _rows(name: str, values: ArrayLike) -> Ints:
-    """Give a table of whole numbers, a row per query; a single column may come as a vector."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InputError(f"{name} must be rows of one length", got="ragged rows") from None
+    """Check a table of whole numbers with a row per query; a vector is a single column."""
+    array = columns.as_array(name, values)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or not array.shape[1]:
-        raise InputError(f"{name} must be rows of whole numbers", got=f"shape {array.shape}")
+        raise InputError(f"{name} must be rows of whole numbers", got=columns.described(array))
     flat = columns.integers(name, array.ravel(), HOLE, 2**62)
     return np.ascontiguousarray(flat.reshape(array.shape))
 
@@ -624,8 +743,8 @@ def _with_hole(rows: Ints, column: int) -> Ints:
 def _known(known: tuple[ArrayLike, ArrayLike] | None, width: int, size: int) -> tuple[Ints, Ints]:
     if known is None:
         return np.zeros((0, width), np.int64), np.zeros(0, np.int64)
-    if len(known) != 2:
-        raise InputError("known must be queries and an answer to each", got=f"{len(known)} items")
+    if not isinstance(known, Sequence) or len(known) != 2:
+        raise InputError("known must be queries and an answer to each", got=repr(known)[:40])
     rows, answers = _rows("known queries", known[0]), columns.integers("known answers", known[1], 0)
     if len(rows) != len(answers) or rows.shape[1] != width:
         raise InputError(
@@ -633,7 +752,7 @@ def _known(known: tuple[ArrayLike, ArrayLike] | None, width: int, size: int) -> 
             got=f"{len(rows)} rows of {rows.shape[1]} columns with {len(answers)} answers",
             allowed=f"rows of {width} columns, with an answer each",
         )
-    columns.refuse(answers >= size, answers, f"a known answer is not below the size, {size:,}")
+    columns.reject(answers >= size, answers, f"a known answer is not below the size, {size:,}")
     return rows, answers
 
 
@@ -644,15 +763,15 @@ def _lists(
     size: int,
     repeats: bool,
 ) -> tuple[Lists | None, Ints]:
-    """Check the lists: ids in range, sorted, each once unless repeats count; which row uses which."""
+    """Check and sort lists of candidates; return them and the list of each row."""
     if candidates is None:
         return None, np.zeros(rows, np.int64)
     given = candidates if isinstance(candidates, Lists) else Lists.of(candidates)
-    columns.refuse(given.values >= size, given.values, f"a candidate is not below the size, {size:,}")
+    columns.reject(given.values >= size, given.values, f"a candidate is not below the size, {size:,}")
     of_row = np.arange(rows) if group is None else columns.integers("group", group, 0)
     if len(of_row) != rows or (len(given) != rows if group is None else of_row.max() >= len(given)):
         raise InputError(
-            "each query needs its list of candidates", got=f"{len(given)} lists for {rows} queries"
+            "each query requires a list of candidates", got=f"{len(given)} lists for {rows} queries"
         )
     if repeats:
         return Lists(given.first, np.sort(given.owner * size + given.values) % size), of_row
@@ -660,11 +779,11 @@ def _lists(
 
 
 def _codes(asked: Ints, known: Ints) -> tuple[Ints, Ints]:
-    """Number rows, so that equal rows and only those have equal numbers."""
+    """Number distinct rows."""
     every = np.concatenate([asked, known])
     low = every.min(axis=0)
     spans = [int(span) + 1 for span in every.max(axis=0) - low]
-    # the column with the fewest values first (relations): queries that share it are then neighbours
+    # the column with the fewest values (relations) first: queries that share it become neighbours
     order = np.argsort(spans, kind="stable").tolist()
     if prod(spans) < 2**62:
         code = np.zeros(len(every), dtype=np.int64)
@@ -676,7 +795,7 @@ def _codes(asked: Ints, known: Ints) -> tuple[Ints, Ints]:
 
 
 def _contains(lists: Lists, which: Ints, values: Ints) -> NDArray[np.bool_]:
-    """Say of each value whether it is in its list; the lists are sorted."""
+    """Whether each value is in its list; the lists are sorted."""
     if not len(lists.values):
         return np.zeros(len(values), dtype=bool)
     most = int(max(lists.values.max(), values.max(initial=0))) + 1
@@ -699,5 +818,8 @@ def _outside(
         "a target is not among the candidates of its query",
         got=(names or f"target {targets[row]} of query {queries[row].tolist()}")
         + (f", and {bad.sum() - 1:,} more" if bad.sum() > 1 else ""),
-        do="give candidates that contain the targets, or add each to its own set: outside='add'",
+        do=[
+            "use candidates that contain the targets, or add each to its own with ",
+            Option("outside", "add"),
+        ],
     )

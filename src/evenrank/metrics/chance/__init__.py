@@ -1,14 +1,14 @@
-"""The exact law of a rank metric under chance.
+"""Exact null distributions: the distribution of a metric under random ranking.
 
-Chance: `n` independent tasks, task `i` with `N_i` candidates and weight `w_i`, its rank uniform on
-1..N_i. Only the multiset of (size, weight) pairs matters, and every cost is per distinct pair.
+The ranks of `n` targets are independent; that of target `i`, with `N_i` candidates and weight `w_i`,
+is uniform on 1..N_i. Only the multiset of pairs (size, weight) matters; all costs are per distinct pair.
 
-- `_sum`    S = sum w X(rank): cumulant generating function, at full precision for any n
+- `_sum`    sums S = sum w X(rank): cumulant generating function, at full precision for any n
 - `_power`  power means: additive, product (p = 0) and Laplace transform (everything else)
 - `_order`  order statistics: min, max, median, quantiles
 - `_count`  Poisson-binomial counts, for order statistics and the tail of hits@k
 - `_tails`  saddlepoint tails of S
-- `_check`  enumeration and sampling, to check the others
+- `_check`  enumeration and sampling, which check the other methods
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal import columns
-from evenrank.errors import InputError, NullDistributionError
+from evenrank._internal.arrays import Ints
+from evenrank.errors import InputError, NullDistributionError, Option
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
 from evenrank.metrics.chance._moment import Moment
@@ -33,27 +34,42 @@ from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tallied, Tally
 
 Method = Literal["exact", "enumerate", "sample"]
-FEW_OUTCOMES = 20_000  # below this, a tail is read off the full list of outcomes
+FEW_OUTCOMES = 20_000  # up to here, tails are computed by enumeration
 
 
-class Way(Protocol):
-    """One way to a metric's law."""
+class Computation(Protocol):
+    """A method to compute a null distribution."""
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Mean and variance."""
+        """Compute mean and variance."""
 
     def log_tail(self, value: float) -> Moment:
-        """Log P(at least as good as the value)."""
+        """Compute log P(at least as good as the value)."""
 
 
 class NullDistribution:
-    """The law of a metric when every rank is uniform on its candidates.
+    """The distribution of a metric under random ranking: every rank is uniform on its candidates.
 
+    Use `evenrank.chance`, which parses metrics and accepts numbers of candidates in any form.
+
+    Parameters
+    ----------
+    metric : Metric or Statistic
+        The metric.
+    sizes : Histogram
+        Numbers of candidates, with weights and counts.
+    method : {"exact", "enumerate", "sample"}
+        How to compute the distribution.
+    samples, seed : int
+        For ``method="sample"``.
+
+    Examples
+    --------
     >>> from evenrank.metrics.metric import IGMR, MRR
-    >>> law = NullDistribution(MRR, read_sizes({14_541: 40_932}))
-    >>> law.mean(), law.mean().method
+    >>> null = NullDistribution(MRR, read_sizes({14_541: 40_932}))
+    >>> null.mean(), null.mean().method
     (0.000698..., 'formula')
-    >>> NullDistribution(IGMR, read_sizes({14_541: 40_932})).std()  # the paper needs Monte Carlo here
+    >>> NullDistribution(IGMR, read_sizes({14_541: 40_932})).std()  # Hoyt et al. use Monte Carlo
     9.2...e-07
     """
 
@@ -65,27 +81,28 @@ class NullDistribution:
         samples: int = 10_000,
         seed: int = 0,
     ) -> None:
-        """Prefer the function `evenrank.null`, which reads metrics and sizes in any form."""
-        if method not in get_args(Method):
-            raise InputError("unknown method", got=repr(method), allowed=", ".join(get_args(Method)))
+        if not isinstance(method, str) or method not in get_args(Method):
+            raise InputError(
+                "unknown method", got=repr(method)[:40], allowed=", ".join(get_args(Method))
+            )
         if isinstance(metric, Statistic) and metric.kind == "count":
-            raise NullDistributionError("count does not depend on the ranks: there is no chance level")
+            raise NullDistributionError("count has no chance level: it does not depend on the ranks")
         if len(sizes) and not sizes["candidates"].all():
             raise NullDistributionError(
-                "chance levels need the number of candidates, which these ranks do not have",
-                do="give it: candidates= (--candidates)",
+                f"the chance level of {metric} requires the number of candidates, which is unknown",
+                do=["pass ", Option("candidates")],
             )
         if not len(sizes):
-            raise InputError("no tasks, so no chance level", do="rank at least one target")
+            raise InputError("chance levels require at least one target", got="none")
         self.metric, self.method = metric, method
         self.sizes = Sizes(sizes["candidates"], sizes["weight"], sizes.counts)
-        self._samples, self._seed = samples, seed
+        self._samples = columns.integer("samples", samples, 2)
+        self._seed = columns.integer("seed", seed, 0, 2**63 - 1)
 
     def __repr__(self) -> str:
-        """Say what it is the law of."""
-        return (
-            f"NullDistribution({self.metric}, {self.sizes.n:,} tasks, {len(self.sizes.size):,} distinct)"
-        )
+        """Summarise metric, targets and mean."""
+        targets = f"{self.sizes.n:,} target{'s' * (self.sizes.n != 1)}"
+        return f"NullDistribution({self.metric}; {targets}; {_span(self.sizes.size)} candidates)"
 
     @property
     def best(self) -> float:
@@ -93,84 +110,142 @@ class NullDistribution:
         return self.metric.best
 
     def mean(self) -> Moment:
-        """Expectation."""
+        """Compute the mean.
+
+        Returns
+        -------
+        float
+            The expected value under random ranking, with the attributes `method` and `error`.
+
+        Raises
+        ------
+        NullDistributionError
+            If the mean is infinite or not known exactly.
+        """
         return self._moments[0]
 
     def var(self) -> Moment:
-        """Variance."""
+        """Compute the variance.
+
+        Returns
+        -------
+        float
+            The variance, with the attributes `method` and `error`.
+        """
         return self._moments[1]
 
     def std(self) -> Moment:
-        """Standard deviation."""
+        """Compute the standard deviation.
+
+        Returns
+        -------
+        float
+            The standard deviation, with the attributes `method` and `error`.
+        """
         variance = self._moments[1]
         root = sqrt(variance)
         error = variance.error / (2.0 * root) if root else 0.0
         return Moment(root, variance.method, error)
 
     def sf(self, value: float) -> Moment:
-        """How likely chance does at least as well as `value`."""
+        """Compute the probability that a random ranking is at least as good as `value`.
+
+        Parameters
+        ----------
+        value : float
+            A value of the metric.
+
+        Returns
+        -------
+        float
+            The survival function, which is a one-sided p-value.
+        """
         log_p = self.logsf(value)
         return Moment(exp(log_p), log_p.method)
 
     def logsf(self, value: float) -> Moment:
-        """Logarithm of `sf`: real models sit where `sf` itself is zero in floating point.
+        """Compute the logarithm of `sf`, which does not underflow.
 
+        Parameters
+        ----------
+        value : float
+            A value of the metric.
+
+        Returns
+        -------
+        float
+            The logarithm of the probability.
+
+        Raises
+        ------
+        InputError
+            If the value is no number.
+        NullDistributionError
+            If neither large nor small values of the metric are better.
+
+        Examples
+        --------
         >>> from evenrank.metrics.metric import MRR
         >>> round(NullDistribution(MRR, read_sizes({14_541: 40_932})).logsf(0.35))
         -110456
         """
-        if np.isnan(value):
-            raise InputError("a tail needs a number", got=value)
+        if not isinstance(value, int | float | np.number) or np.isnan(value):
+            raise InputError("a value of the metric must be a number", got=repr(value)[:40])
         if self.metric.increasing is None:
-            raise NullDistributionError(f"{self.metric} has no better or worse, so no tail either")
+            raise NullDistributionError(f"{self.metric} has no p-value: no value is better or worse")
         few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
-        log_p = (self._every if few else self._way).log_tail(value)
+        log_p = (self._enumeration if few else self._computation).log_tail(value)
         return Moment(min(0.0, log_p), log_p.method)
 
     @cached_property
-    def _way(self) -> Way:
-        """The law by the method asked for."""
+    def _computation(self) -> Computation:
+        """The computation by the chosen method."""
         metric, sizes = self.metric, self.sizes
         if self.method == "enumerate":
-            return self._every
+            return self._enumeration
         if self.method == "sample":
             sample = _check.sampled(metric, sizes, self._samples, self._seed)
             return Outcomes(metric, sample, "sample")
         if isinstance(metric, Statistic):
-            lawless = metric.kind != "quantile" or not sizes.equal_weights
-            if lawless and _check.outcomes(sizes) <= _check.MOST_OUTCOMES:
-                return self._every  # no formula, but few enough outcomes to list
+            exact = metric.kind == "quantile" and sizes.equal_weights
+            if not exact and _check.outcomes(sizes) <= _check.MOST_OUTCOMES:
+                return self._enumeration
             return Quantile(metric, sizes)
         return Extreme(metric, sizes) if abs(metric.p) == inf else PowerMean(metric, sizes)
 
     @cached_property
-    def _every(self) -> Outcomes:
+    def _enumeration(self) -> Outcomes:
         return Outcomes(self.metric, _check.enumerated(self.metric, self.sizes), "enumerate")
 
     @cached_property
     def _moments(self) -> tuple[Moment, Moment]:
         if self.method == "exact" and self.certain:
             return Moment(self.best, "formula"), Moment(0.0, "formula")
-        return self._way.moments()
+        return self._computation.moments()
 
     @property
     def certain(self) -> bool:
-        """Whether every outcome has the same value: one candidate each, or all of them hits."""
+        """Whether every ranking has the same value: one candidate per target, or only hits."""
         largest = int(self.sizes.size.max())
         if isinstance(self.metric, Metric):
             return self.metric.f.at(1) == self.metric.f.at(largest)
         return largest == 1
 
 
+def _span(sizes: Ints) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied
 MOST_CANDIDATES = 10**12
-MOST_TASKS = 2**53  # counts are exact in floats up to here
+MOST_TASKS = 2**53  # floats represent counts exactly up to here
 
 
 def read_sizes(
     sizes: SizesLike, counts: ArrayLike | None = None, weights: ArrayLike | None = None
 ) -> Histogram:
-    """Turn sizes in any form into a histogram of (candidates, weight).
+    """Convert numbers of candidates in any form to a histogram of (candidates, weight).
 
     >>> read_sizes([3, 3, 5]).counts.tolist(), read_sizes({10**8: 10**9}).total
     ([2, 1], 1000000000)
@@ -179,23 +254,23 @@ def read_sizes(
         sizes = sizes.tally()
     if isinstance(sizes, Tally | Histogram):
         if counts is not None or weights is not None:
-            raise InputError("a tally has its own counts and weights", got="counts= or weights= as well")
+            raise InputError("counts= and weights= cannot be combined with Ranks or a Tally")
         return sizes.sizes if isinstance(sizes, Tally) else sizes
     if isinstance(sizes, Mapping):
         if counts is not None:
-            raise InputError("a mapping of sizes has its own counts", got="counts= as well")
+            raise InputError("counts= cannot be combined with a mapping, which has counts")
         counts, sizes = list(sizes.values()), list(sizes)
-    size = columns.integers("candidate counts", sizes, 1, MOST_CANDIDATES)
+    size = columns.integers("numbers of candidates", sizes, 1, MOST_CANDIDATES)
     rows = len(size)
     if not rows:
-        raise InputError("no candidate counts", do="give at least one task's")
+        raise InputError("no numbers of candidates", do="pass at least one")
     weight = np.ones(rows) if weights is None else columns.weights(weights, rows)
     count = np.ones(rows, dtype=np.int64)
     if counts is not None:
         count = columns.repeat("counts", columns.integers("counts", counts, 0, MOST_TASKS), rows)
     if not 0 < float(count.sum(dtype=float)) <= MOST_TASKS:
         raise InputError(
-            "impossible number of tasks", got=f"{count.sum(dtype=float):.3g}", allowed="1 to 2^53"
+            "impossible number of targets", got=f"{count.sum(dtype=float):.3g}", allowed="1 to 2^53"
         )
     some = count > 0
     columns.check_weights(weight[some])
@@ -212,34 +287,34 @@ def chance(
     samples: int = 10_000,
     seed: int = 0,
 ) -> NullDistribution:
-    """Give the null distribution of a metric: what a random ranking gets.
+    """Return the null distribution of a metric: its distribution under random ranking.
 
     Parameters
     ----------
     metric : str or Metric
         The metric, for example ``"mrr"`` or ``"hits@10"``.
     sizes : array_like, mapping, Tally or Ranks
-        Numbers of candidates: one per task, or distinct ones with `counts`, or ``{size: count}``.
+        Numbers of candidates: one per target, or distinct ones with `counts`, or ``{size: count}``.
     counts : array_like of int, optional
         How often each size occurs.
     weights : array_like of float, optional
-        Weights of the tasks; by default all count the same.
+        Weights of the targets; by default all weigh the same.
     method : {"exact", "enumerate", "sample"}
-        How to compute it; the last two are independent ways to check the first.
+        How to compute the distribution; the last two check the first independently.
     samples, seed : int
-        For ``method="sample"``.
+        Number of samples and seed for ``method="sample"``.
 
     Returns
     -------
     NullDistribution
-        The distribution, with `mean`, `var`, `std`, `sf` and `logsf`.
+        The distribution, with the methods `mean`, `var`, `std`, `sf` and `logsf`.
 
     Raises
     ------
     InputError
-        If sizes, counts or weights cannot be right.
+        If an argument is invalid.
     NullDistributionError
-        If the metric has no chance level.
+        If the metric has no null distribution, or the numbers of candidates are unknown.
 
     Examples
     --------
@@ -248,7 +323,7 @@ def chance(
     >>> chance("mrr", {10**8: 10**9}).std()
     4.05...e-09
     """
-    from evenrank.metrics.grammar import parse_metric  # which reads adjusted metrics, and they use this
+    from evenrank.metrics.grammar import parse_metric  # which imports this module
 
     return NullDistribution(
         parse_metric(metric), read_sizes(sizes, counts, weights), method, samples, seed

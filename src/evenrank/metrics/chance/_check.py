@@ -1,7 +1,7 @@
-"""Independent ways to a metric's chance law: enumerate every outcome, or sample some.
+"""Null distributions by enumeration of all outcomes, or by sampling.
 
-They share nothing with the exact methods but the definition of the metric, and exist to check them,
-and to serve metrics outside the exact family.
+They share only the definition of the metric with the exact methods; they check these, and serve metrics
+that have no exact method.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import fsum, inf, log, prod, sqrt
 import numpy as np
 
 from evenrank._internal.arrays import Floats
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import Sizes
 from evenrank.metrics.metric import NORMAL_QUARTILE, Metric, Statistic, quantile
@@ -23,7 +23,7 @@ BATCH = 4_000_000
 
 
 def outcomes(sizes: Sizes) -> float:
-    """Give the number of equally likely outcomes."""
+    """Return the number of equally likely outcomes."""
     log_count = float((np.log(sizes.size) * sizes.count).sum())
     return (
         prod(int(s) ** int(c) for s, c in zip(sizes.size, sizes.count, strict=True))
@@ -38,7 +38,7 @@ def _tasks(sizes: Sizes) -> tuple[Floats, Floats]:
 
 
 def values(metric: Metric | Statistic, ranks: Floats, weight: Floats) -> Floats:
-    """Evaluate a metric, straight from its definition, on every row of a matrix of ranks."""
+    """Evaluate a metric by its definition on every row of a matrix of ranks."""
     with np.errstate(divide="ignore"):
         if isinstance(metric, Metric):
             f, p = metric.f(ranks), metric.p
@@ -70,14 +70,14 @@ def values(metric: Metric | Statistic, ranks: Floats, weight: Floats) -> Floats:
 
 
 def enumerated(metric: Metric | Statistic, sizes: Sizes) -> Floats:
-    """Give the metric's value at every outcome (all equally likely)."""
+    """Compute the metric for every outcome; all are equally likely."""
     total = outcomes(sizes)
     if total > MOST_OUTCOMES:
         raise InputError(
             "too many outcomes to enumerate",
             got=f"{total:,.0f}" if total < inf else "more than 10^17",
-            allowed=f"up to {MOST_OUTCOMES:,} (the product of all sizes)",
-            do='use the exact method, or method="sample"',
+            allowed=f"up to {MOST_OUTCOMES:,} (the product of all numbers of candidates)",
+            do=[Option("method", "exact"), " or ", Option("method", "sample")],
         )
     size, weight = _tasks(sizes)
     index = np.arange(int(total))
@@ -89,13 +89,11 @@ def enumerated(metric: Metric | Statistic, sizes: Sizes) -> Floats:
 
 
 def sampled(metric: Metric | Statistic, sizes: Sizes, samples: int, seed: int) -> Floats:
-    """Give the metric's value at random outcomes."""
-    if samples < 2:
-        raise InputError("sampling needs at least 2 samples", got=samples)
+    """Compute the metric for random outcomes."""
     if samples * sizes.n > MOST_DRAWS:
         raise InputError(
             "too many ranks to draw",
-            got=f"{samples:,} samples of {sizes.n:,} tasks",
+            got=f"{samples:,} samples of {sizes.n:,} targets",
             allowed=f"up to {MOST_DRAWS:,} ranks in all",
             do="use fewer samples, or the exact method",
         )
@@ -113,7 +111,7 @@ def _draws(metric: Metric | Statistic, sizes: Sizes, samples: int, seed: int) ->
 
 
 def _moments(sample: Floats, *, whole: bool) -> tuple[float, float, float, float]:
-    """Mean and variance, and the standard error of each (zero when every outcome is there)."""
+    """Compute mean and variance, and their standard errors, which are 0 for all outcomes."""
     n = len(sample)
     mean = fsum(sample) / n
     square = (sample - mean) ** 2
@@ -125,21 +123,20 @@ def _moments(sample: Floats, *, whole: bool) -> tuple[float, float, float, float
 
 
 class Outcomes:
-    """The law of any metric from a list of outcomes: all of them, or a random sample."""
+    """The null distribution of any metric as a list of its values, all or sampled."""
 
     def __init__(self, metric: Metric | Statistic, values: Floats, method: str) -> None:
-        """Hold the values, each as likely as the other."""
         self.metric, self.values, self.method = metric, values, method
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Mean and variance, with standard errors if sampled."""
+        """Compute mean and variance, with standard errors if sampled."""
         if not np.isfinite(self.values).all():
             raise infinite(self.metric)
         mean, variance, error, error2 = _moments(self.values, whole=self.method == "enumerate")
         return Moment(mean, self.method, error), Moment(variance, self.method, error2)
 
     def log_tail(self, value: float) -> Moment:
-        """Log P(at least as good as the value); within rounding counts as equal."""
+        """Compute log P(at least as good as the value), up to rounding errors."""
         sign = 1.0 if self.metric.increasing else -1.0
         share = float((sign * self.values >= sign * value - 1e-12 * abs(value)).mean())
         return Moment(log(share) if share else -inf, self.method)

@@ -1,8 +1,8 @@
-"""Poisson-binomial counts: how many of many independent trials succeed.
+"""Poisson-binomial distributions: the number of successes in independent trials.
 
-Probabilities come from the discrete Fourier transform on a window around the mean; only frequencies
-where the characteristic function is above 1e-20 count, about forty. Far tails are reached by tilting
-the success probabilities until the count asked for is a central one.
+Probabilities are computed by a discrete Fourier transform on a window around the mean; only frequencies
+where the characteristic function is above 1e-20 contribute, about forty. For far tails, the success
+probabilities are tilted so that the count in question is near the mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evenrank._internal.arrays import Floats
 from evenrank.metrics.chance._sum import CHUNK, Sizes
 
 Complexes = NDArray[np.complex128]
-LOST = 42.0  # exponent of what interpolation may lose: e^-42 ~ 1e-18
+LOST = 42.0  # exponent of the error of interpolation: e^-42 ~ 1e-18
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class Trials:
 
     @classmethod
     def of(cls, sizes: Sizes) -> Trials:
-        """One trial per task; the rate is one over its size."""
+        """Create one trial per target; its rate is one over its number of candidates."""
         distinct, index = np.unique(sizes.size, return_inverse=True)
         count = np.bincount(index, weights=sizes.count).astype(float)
         return cls(1.0 / distinct, count, sizes.n)
 
     def at(self, x: Floats) -> Floats:
-        """Success probabilities by row of x and group.
+        """Compute success probabilities by row of x and group.
 
-        A group saturates half a step early. No integer notices, and the nodes of a panel that starts at
-        its size, or ends before it, then see one smooth law.
+        A group saturates half a step early, which changes no probability at integers, and makes them a
+        smooth function of x on panels that start at its size or end before it.
         """
         p = np.multiply.outer(x, self.rate)
         return np.where(p > 1.0 - 0.499999 * self.rate, 1.0, p)
@@ -56,11 +56,11 @@ class Trials:
         )
 
     def compressed(self, largest: float) -> Trials:
-        """Replace the many groups that never saturate up to `largest` by a few that act the same.
+        """Replace the groups that do not saturate up to `largest` by few equivalent ones.
 
         Sums of `c_u phi(rate_u)` over groups enter only through functions phi that are analytic far
         beyond the range of rates, so interpolating phi at Chebyshev nodes and pushing the weights onto
-        the nodes loses nothing. At the frequencies that matter (`omega < 1/2`, from 20 deviations on),
+        the nodes loses no precision. At the relevant frequencies (`omega < 1/2`, from 20 deviations on),
         `log(1 + x rate (e^(i omega) - 1))` is singular two largest rates off the real line at least:
         the error falls like `exp(-asinh(2 most/half))` per node, `half` being half the width.
         """
@@ -86,7 +86,7 @@ class Trials:
 
 
 def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Floats:
-    """Log P(C = m), or log P(C >= m) with `tail`, for rows of success probabilities `p` of the groups.
+    """Compute log P(C = m), or log P(C >= m) with `tail`, for rows of success probabilities.
 
     Without `tilt` the absolute error of the probability is about 1e-15, with it the relative one.
     """
@@ -99,7 +99,9 @@ def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Fl
     if tilt:
         away = (count * p).sum(axis=1) < m if tail else np.ones(len(p), dtype=bool)
         theta = np.where(away, _saddle(p, count, np.clip(m, sure + 0.5, possible - 0.5)), 0.0)
-        theta = np.maximum(theta, 0.0) if tail else theta  # where m is out of reach there is no saddle
+        theta = (
+            np.maximum(theta, 0.0) if tail else theta
+        )  # there is no saddlepoint where m is impossible
         p, scale = _tilted(p, count, theta)
         scale -= theta * m
     start, window, omega = _window(p, count, n)
@@ -115,7 +117,7 @@ def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Fl
         mass = mass + 2.0 * value.real.sum(axis=1)
     with np.errstate(divide="ignore"):
         logs = np.log(np.clip(mass / window, 0.0, None if tilt else 1.0)) + scale
-    # half a count of room: the counts of compressed trials are not whole
+    # a tolerance of half a count: the counts of compressed trials are not whole
     never = (m > possible + 0.5) | (m >= start + window)
     if tail:
         always = (m <= sure + 0.5) | ((m <= start) & (not tilt))
@@ -124,7 +126,7 @@ def log_count(p: Floats, count: Floats, m: int, *, tail: bool, tilt: bool) -> Fl
 
 
 def _simple(p: Floats, count: Floats, m: int, n: int, *, tail: bool) -> Floats | None:
-    """Counts whose probability is a product."""
+    """Compute probabilities that are products; None for other counts."""
     with np.errstate(divide="ignore"):
         if m > n or (m < 0 and not tail):
             return np.full(len(p), -inf)
@@ -139,9 +141,9 @@ def _simple(p: Floats, count: Floats, m: int, n: int, *, tail: bool) -> Floats |
 
 
 def _saddle(p: Floats, count: Floats, goal: Floats) -> Floats:
-    """Find theta per row so that the tilted mean is about the goal.
+    """Find theta per row so that the tilted mean is close to `goal`.
 
-    About is enough: any theta gives the same probability, a good one only keeps its digits.
+    Any theta yields the same probability; a good one preserves its precision.
     """
     low, high = np.full(len(p), -800.0), np.full(len(p), 800.0)
     theta = np.zeros(len(p))
@@ -160,7 +162,7 @@ def _saddle(p: Floats, count: Floats, goal: Floats) -> Floats:
 
 
 def _tilted(p: Floats, count: Floats, theta: Floats) -> tuple[Floats, Floats]:
-    """Probabilities under the tilt e^(theta C), and log E e^(theta C); safe for any theta."""
+    """Compute probabilities under the tilt e^(theta C), and log E e^(theta C), for any theta."""
     up, decay = theta[:, None] > 0, np.exp(-np.abs(theta))[:, None]
     total = np.where(up, p + (1.0 - p) * decay, 1.0 - p + p * decay)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -169,11 +171,11 @@ def _tilted(p: Floats, count: Floats, theta: Floats) -> tuple[Floats, Floats]:
 
 
 def _window(p: Floats, count: Floats, n: int) -> tuple[Floats, int, Floats]:
-    """Where the window starts in each row, its length, and the frequencies that matter."""
+    """Choose the start of the window in each row, its length, and the relevant frequencies."""
     mean = (count * p).sum(axis=1)
     variance = np.maximum((count * p * (1.0 - p)).sum(axis=1), 0.0)
     reach = 13.0 * sqrt(float(variance.max())) + 40.0
-    window = min(2 * ceil(reach) + 1, n + 1 + n % 2)  # odd, so that no frequency is its own mirror
+    window = min(2 * ceil(reach) + 1, n + 1 + n % 2)  # odd, so that no frequency is its own conjugate
     start = np.clip(np.floor(mean - window / 2.0), 0, max(0, n + 1 - window))
     # |characteristic function| <= exp(-variance (1 - cos omega)), which is 1e-20 at an exponent of 46
     least = float(variance.min())
@@ -183,13 +185,13 @@ def _window(p: Floats, count: Floats, n: int) -> tuple[Floats, int, Floats]:
 
 
 def _flat(theta: Floats, terms: Floats) -> Floats:
-    """Sum of e^(-theta k) over the terms: the frequency zero."""
+    """Sum e^(-theta k) over the terms: the contribution of frequency zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(theta > 0, np.expm1(-theta * terms) / np.expm1(-theta), terms)
 
 
 def _characteristic(p: Floats, count: Floats, omega: Floats, m: int) -> Complexes:
-    """E exp(i omega (C - m)) by row and frequency; modulus and phase apart, the phase centred."""
+    """Compute E exp(i omega (C - m)) by row and frequency, from modulus and centred phase."""
     mean = (count * p).sum(axis=1)
     half, p3 = np.sin(omega / 2.0) ** 2, p[..., None]
     with np.errstate(divide="ignore"):

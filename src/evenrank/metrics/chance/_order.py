@@ -1,8 +1,8 @@
-"""Exact law of order statistics of the ranks: minimum, maximum, median, any quantile.
+"""Null distributions of order statistics: minimum, maximum, median and other quantiles.
 
 `C_x = #{i : r_i <= x}` is a sum of independent Bernoulli(min(1, x/N_i)), a Poisson-binomial, and
 `r_(m) <= x` iff `C_x >= m`. A quantile as numpy defines it is `V = (1-g) A + g B` with neighbours
-`A = r_(m)`, `B = r_(m+1)`; their joint law is
+`A = r_(m)`, `B = r_(m+1)`; their joint distribution is
 
     G(x, y) = P(A <= x, B > y) = [z^m] prod_i (pi_i(x) z + 1 - pi_i(y)),    x <= y.
 
@@ -11,9 +11,9 @@ Summing by parts twice, for any function eta and `h(x, y) = eta((1-g) x + g y)`,
     E eta(A) = eta(b) + sum_x ([x >= b] - P(A <= x)) (eta(x+1) - eta(x))             (any b)
     E eta(V) = E eta(A) + sum_y G(y, y) D(y, y) - sum_{x < y} G(x, y) (D(x+1, y) - D(x, y)),
 
-with `D(x, y) = h(x, y+1) - h(x, y)`. The steps of eta are taken in closed form: subtracting values
-would cost as many digits as x has. Every summand is smooth in x between sizes, so a wide band of x
-costs a few hundred evaluations, and outside a band of some ten standard deviations nothing is left.
+with `D(x, y) = h(x, y+1) - h(x, y)`. The steps of eta are computed in closed form, because subtracting
+values cancels as many digits as x has. Every summand is smooth in x between sizes, so a wide band of x
+costs a few hundred evaluations, and outside a band of some ten standard deviations all is negligible.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank._internal.quadrature import SHORT, Rule, last_true, pair_rule
-from evenrank.errors import NullDistributionError
+from evenrank.errors import NullDistributionError, Option
 from evenrank.metrics.chance._count import Trials, log_count
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import CHUNK, Sizes
 from evenrank.metrics.metric import Metric, Statistic, quantile_position
 
-CERTAIN = 60.0  # exponent of what is treated as impossible: e^-60 ~ 1e-26
+CERTAIN = 60.0  # exponent of probabilities treated as 0: e^-60 ~ 1e-26
 NEGLIGIBLE_GAP = 40.0
-MANY = 1000  # tasks from which the neighbours' gap hardly matters
+MANY = 1000  # targets from which the gap between neighbours is nearly irrelevant
 MOST_WORK = 2e8  # (x, y) pairs times groups times frequencies: ten seconds or so
 
 
@@ -42,18 +42,18 @@ MOST_WORK = 2e8  # (x, y) pairs times groups times frequencies: ten seconds or s
 Step = Callable[[Floats, float], Floats]
 
 
-class OrderLaw:
-    """The law of `V = (1-g) r_(m) + g r_(m+1)` for independent uniform ranks."""
+class OrderStatistic:
+    """The distribution of `V = (1-g) r_(m) + g r_(m+1)` for independent uniform ranks."""
 
     def __init__(self, sizes: Sizes, m: int, g: float = 0.0) -> None:
-        """Find the band of x outside of which nothing happens."""
+        """Find the band of x outside of which probabilities are negligible."""
         self.trials, self.m, self.g = Trials.of(sizes), m, g
         self.largest = int(sizes.size.max())
         self.low = max(1, last_true(self.largest, lambda x: self._surely_below(x, m)))
         self.high = last_true(self.largest, lambda x: not self._surely_above(x, m + (g > 0))) + 1
         self.gap = max(1, self._gap()) if g > 0 else 0
         self._middle = max(self.low, last_true(self.largest, lambda x: self._mean_variance(x)[0] < m))
-        # Where V^q can differ by orders of magnitude, tiny probabilities need all their digits.
+        # Where V^q varies by orders of magnitude, tiny probabilities need full precision.
         self.wide = self.high > 4 * self.low
         self.few = self.trials.merged(self.low - 0.5)
         if self._spread(self.low) > 20.0 and self._spread(self.high) > 20.0:
@@ -67,21 +67,21 @@ class OrderLaw:
         return sqrt(self._mean_variance(x)[1])
 
     def _surely_below(self, x: int, m: int) -> bool:
-        """P(C_x >= m) is negligible (Bernstein)."""
+        """Whether P(C_x >= m) is negligible, by Bernstein's inequality."""
         mean, variance = self._mean_variance(x)
         t = m - mean
         return t > 0 and t * t > 2.0 * CERTAIN * (variance + t / 3.0)
 
     def _surely_above(self, x: int, m: int) -> bool:
-        """P(C_x < m) is negligible (Bernstein)."""
+        """Whether P(C_x < m) is negligible, by Bernstein's inequality."""
         mean, variance = self._mean_variance(x)
         t = mean - m
         return t > 0 and t * t > 2.0 * CERTAIN * (variance + t / 3.0)
 
     def _gap(self) -> int:
-        """Largest y - x that matters: P(no rank in (x, y]) is most at the band's upper end.
+        """Find the largest relevant y - x: P(no rank in (x, y]) is largest at the upper end of the band.
 
-        Beyond the largest size there is no rank to wait for: a gap that would end there starts lower.
+        A gap cannot end beyond the largest size; one that would, starts lower.
         """
 
         def likely(gap: int) -> bool:
@@ -93,11 +93,11 @@ class OrderLaw:
         return last_true(self.largest - self.low, likely)
 
     def at_most(self, x: Floats) -> Floats:
-        """P(r_(m) <= x)."""
+        """Compute P(r_(m) <= x)."""
         return self._tail(x, above=False)
 
     def above(self, x: Floats) -> Floats:
-        """P(r_(m) > x), that is, at least n - m + 1 failures."""
+        """Compute P(r_(m) > x), the probability of at least n - m + 1 failures."""
         return self._tail(x, above=True)
 
     def _tail(self, x: Floats, *, above: bool) -> Floats:
@@ -114,7 +114,7 @@ class OrderLaw:
         return [slice(i, i + step) for i in range(0, length, step)]
 
     def joint(self, x: Floats, y: Floats, *, tilt: bool = False) -> Floats:
-        """Log P(r_(m) <= x, r_(m+1) > y)."""
+        """Compute log P(r_(m) <= x, r_(m+1) > y)."""
         out = np.empty(len(x))
         trials = self.trials if tilt else self.few
         for part in self._chunks(len(x)):
@@ -128,8 +128,8 @@ class OrderLaw:
         return out
 
     def moments(self, q: int) -> tuple[float, float]:
-        """Mean and variance of V^q, q = 1 or -1."""
-        # summing outwards from the middle: every term is as small as what it adds
+        """Compute mean and variance of V^q, q = 1 or -1."""
+        # sum outwards from the middle, which avoids cancellation
         middle = float(self._middle)
         edges = np.unique(np.concatenate([[self.low, self._middle], self._kinks(), [self.high]]))
         ends = np.array([self.low, self.high], dtype=float) ** q
@@ -157,18 +157,18 @@ class OrderLaw:
         center = middle**q
         shift = rise(power)
 
-        def square(v: Floats, by: float) -> Floats:  # of v^q - mean, factored so as not to cancel
+        def square(v: Floats, by: float) -> Floats:  # of v^q - mean, factored to avoid cancellation
             return power(v, by) * ((v**q - center) + ((v + by) ** q - center) - 2.0 * shift)
 
         return center + shift, shift * shift + rise(square)
 
     def _kinks(self, stop: int | None = None) -> Ints:
-        """Sizes inside the band (or up to `stop`): where one saturates, the law of C_x has a kink."""
+        """Return sizes inside the band, or up to `stop`, where the distribution of C_x has kinks."""
         sizes = np.sort(np.rint(1.0 / self.trials.rate).astype(np.int64))
         return sizes[(sizes > self.low) & (sizes < (stop or self.high))]
 
     def _pairs(self) -> Callable[[Step], float]:
-        """Prepare what the gap between the two neighbours adds to E eta(A)."""
+        """Prepare the contribution of the gap between the neighbours to E eta(A)."""
         g = self.g
         edges = np.concatenate([[self.low], self._kinks(), [self.high]])
         line = Rule(edges[:-1], edges[1:] - 1, lambda x: np.exp(self.joint(x, x)), floor=1.0)
@@ -188,16 +188,16 @@ class OrderLaw:
         return add
 
     def _next_above(self, y: int) -> bool:
-        """Whether P(r_(m+1) > y) is worth counting."""
+        """Whether P(r_(m+1) > y) is not negligible."""
         p = 1.0 - self.trials.at(np.array([float(y)]))
         wanted = self.trials.n - self.m
         return float(log_count(p, self.trials.count, wanted, tail=True, tilt=True)[0]) > -NEGLIGIBLE_GAP
 
     def _triangle(self) -> tuple[Floats, Floats, Floats]:
-        """Points and weights for the double sum over x < y.
+        """Choose points and weights for the double sum over x < y.
 
-        That sum is about 4/n of the variance. So with many tasks the faint kinks at sizes do not
-        matter in it; with few tasks it is broken there, if there are any.
+        That sum is about 4/n of the variance. With many targets, the faint kinks at sizes are therefore
+        negligible; with few targets, it is split at the kinks.
         """
         last = min(self.high, self.largest)  # P(B > y) = 0 from the largest size on
         stop = min(last + self.gap, last_true(self.largest, self._next_above) + 1, self.largest)
@@ -210,14 +210,14 @@ class OrderLaw:
             points = self._strip(last)
         if len(points[0]) * len(self.few.rate) * min(60, self.trials.n) > MOST_WORK:
             raise NullDistributionError(
-                "no exact law for a quantile between two ranks with so many sizes around them",
-                got=f"{self.trials.n} tasks, {len(kinks)} sizes within reach",
-                do='ask for a quantile that falls on one rank, or use method="sample"',
+                "no exact null distribution for a quantile between two ranks with so many sizes",
+                got=f"{self.trials.n} targets, {len(kinks)} numbers of candidates near the quantile",
+                do=["use a quantile that falls on one rank, or ", Option("method", "sample")],
             )
         return points
 
     def _strip(self, last: int) -> tuple[Floats, Floats, Floats]:
-        """Points for x times points for y - x, where gaps are short against the band."""
+        """Choose points for x times points for y - x, for gaps that are short compared to the band."""
         rule = partial(
             Rule,
             octaves=False,
@@ -235,7 +235,7 @@ class OrderLaw:
         )
 
     def log_at_most(self, value: float) -> float:
-        """Log P(V <= value), exact in the far tail too."""
+        """Compute log P(V <= value), precise in the far tail, too."""
         x = floor(min(value, float(self.largest)))
         if x < 1:
             return -inf
@@ -263,7 +263,7 @@ class OrderLaw:
 
         if whole:
             mass = float(split(np.arange(first, x + 1.0)).sum())
-        else:  # so many ranks that the steps of y do not show
+        else:  # for so many ranks, the steps of y are negligible
             rule = Rule([first], [x], split, tolerance=1e-6, floor=float(split(here)[0]))
             mass = float(rule.sum(split(rule.points))[0])
         mass += float(np.exp(both - top))
@@ -271,31 +271,31 @@ class OrderLaw:
 
 
 def extreme_moments(sizes: Sizes, eta: Function, *, largest: bool) -> tuple[float, float]:
-    """Mean and variance of eta(max rank) or eta(min rank), for any monotone eta, from the exact pmf.
+    """Compute mean and variance of eta(max rank) or eta(min rank), for monotone eta, from the pmf.
 
     P(max = x) = P(max <= x) (1 - ((x-1)/x)^c), c the number of sizes >= x; P(min = x) alike. Unlike
-    differences of the distribution function, these keep their digits.
+    differences of the distribution function, these are free of cancellation.
     """
-    law = OrderLaw(sizes, sizes.n if largest else 1)
-    size, count = np.rint(1.0 / law.trials.rate), law.trials.count
+    statistic = OrderStatistic(sizes, sizes.n if largest else 1)
+    size, count = np.rint(1.0 / statistic.trials.rate), statistic.trials.count
 
     def pmf(x: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
-            if largest:  # half a step of room: between two sizes, the law of the upper one goes on
+            if largest:  # half a step early, for a smooth function between two sizes
                 active = count * (size >= x[:, None] - 0.5)
                 at_most = np.where(active > 0, active * np.log(x[:, None] / size), 0.0).sum(axis=1)
                 return np.asarray(-np.exp(at_most) * np.expm1(active.sum(axis=1) * np.log1p(-1.0 / x)))
-            room = np.maximum(size - x[:, None], 0.0)
-            above = (count * np.log((room + 1.0) / size)).sum(axis=1)
+            left = np.maximum(size - x[:, None], 0.0)
+            above = (count * np.log((left + 1.0) / size)).sum(axis=1)
             return np.asarray(
-                -np.exp(above) * np.expm1((count * np.log1p(-1.0 / (room + 1.0))).sum(axis=1))
+                -np.exp(above) * np.expm1((count * np.log1p(-1.0 / (left + 1.0))).sum(axis=1))
             )
 
-    last = law.largest if largest else min(law.high, int(size.min()))
-    inside = law._kinks() + 1 if largest else np.zeros(0, dtype=np.int64)
-    edges = np.unique(np.concatenate([[law.low], inside[inside <= last], [last + 1]]))
-    top = float(pmf(np.arange(law.low, min(last, law.low + 4096) + 1.0)).max())
-    ends = eta(np.array([law.low, last], dtype=float))
+    last = statistic.largest if largest else min(statistic.high, int(size.min()))
+    inside = statistic._kinks() + 1 if largest else np.zeros(0, dtype=np.int64)
+    edges = np.unique(np.concatenate([[statistic.low], inside[inside <= last], [last + 1]]))
+    top = float(pmf(np.arange(statistic.low, min(last, statistic.low + 4096) + 1.0)).max())
+    ends = eta(np.array([statistic.low, last], dtype=float))
     spread = float(np.abs(np.diff(ends))[0]) or 1.0
     rule = Rule(
         edges[:-1],
@@ -310,46 +310,46 @@ def extreme_moments(sizes: Sizes, eta: Function, *, largest: bool) -> tuple[floa
 
 
 class Quantile:
-    """The law of a quantile of equally weighted ranks, or of its inverse."""
+    """The null distribution of a quantile of equally weighted ranks, or of its inverse."""
 
     def __init__(self, metric: Statistic, sizes: Sizes) -> None:
-        """Refuse what has no exact law."""
+        """Check that there is an exact null distribution."""
         if metric.kind != "quantile":
             raise NullDistributionError(
-                f"{metric} has no exact law under chance",
-                do='use method="sample" (or "enumerate" for a few small tasks)',
+                f"{metric} has no exact null distribution",
+                do=["use ", Option("method", "sample")],
             )
         if not sizes.equal_weights:
             raise NullDistributionError(
-                f"a weighted {metric} has no exact law under chance",
-                do='use method="sample", or equal weights',
+                f"{metric} has no exact null distribution with unequal weights",
+                do=["use ", Option("method", "sample"), ", or equal weights"],
             )
         below, between = quantile_position(metric.at or 0.0, sizes.n)
-        self.q, self._law = metric.q, OrderLaw(sizes, below + 1, between)
+        self.q, self._order = metric.q, OrderStatistic(sizes, below + 1, between)
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Mean and variance."""
-        mean, variance = self._law.moments(self.q)
+        """Compute mean and variance."""
+        mean, variance = self._order.moments(self.q)
         return Moment(mean, "formula"), Moment(variance, "formula")
 
     def log_tail(self, value: float) -> Moment:
-        """Log P(at least as good as the value)."""
+        """Compute log P(at least as good as the value)."""
         if self.q == -1 and value <= 0:
             return Moment(0.0, "formula")
         rank = value if self.q == 1 else (1.0 / value if value > 1e-300 else inf)
-        return Moment(self._law.log_at_most(rank * (1.0 + 1e-12) + 1e-9), "formula")
+        return Moment(self._order.log_at_most(rank * (1.0 + 1e-12) + 1e-9), "formula")
 
 
 class Extreme:
-    """The law of max or min f(rank), p = +-inf, or of its inverse: decided by one extreme rank."""
+    """The null distribution of max or min f(rank), p = +-inf, or of its inverse."""
 
     def __init__(self, metric: Metric, sizes: Sizes) -> None:
-        """Find out which rank decides."""
+        """Choose the largest or the smallest rank."""
         self.metric, self.sizes = metric, sizes
         self._largest = (metric.p > 0) != metric.f.falling
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Mean and variance."""
+        """Compute mean and variance."""
         f, q = self.metric.f, float(self.metric.q)
         worst = self.sizes.size.max() if self._largest else self.sizes.size.min()
         if q < 0 and f.at(worst) == 0.0:
@@ -359,7 +359,7 @@ class Extreme:
         return Moment(mean, "formula"), Moment(variance, "formula")
 
     def log_tail(self, value: float) -> Moment:
-        """Log P(at least as good as the value)."""
+        """Compute log P(at least as good as the value)."""
         f = self.metric.f
         wanted = value if self.metric.q == 1 else 1.0 / value
         slack = 1e-12 * abs(wanted)
@@ -367,7 +367,7 @@ class Extreme:
         def good(rank: int) -> bool:
             return f.at(rank) >= wanted - slack if f.falling else f.at(rank) <= wanted + slack
 
-        # f is monotone, so the deciding rank must be at most the last one that is good enough
+        # f is monotone, so the extreme rank must be at most the last one that is good enough
         last = last_true(int(self.sizes.size.max()), good)
-        law = OrderLaw(self.sizes, self.sizes.n if self._largest else 1)
-        return Moment(law.log_at_most(float(last)), "formula")
+        statistic = OrderStatistic(self.sizes, self.sizes.n if self._largest else 1)
+        return Moment(statistic.log_at_most(float(last)), "formula")

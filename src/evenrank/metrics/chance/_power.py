@@ -1,4 +1,4 @@
-"""Exact mean and variance of the power means: additive, product, and every other power.
+"""Null distributions of power means: exact mean and variance, and tails.
 
 With `S = sum w X`, `mu = E S` and `s = q/p` the metric is `M = S^s`. Three cases:
 
@@ -17,8 +17,8 @@ because K(u) = O(u^2) at 0. For `s > 1` take m = ceil(s) + 1 and a = m - s in [1
 
 (a whole `s` needs no integral: E S^s is a polynomial in the cumulants of S)
 with `e^(K-u) B_m = E[(S/mu)^m exp(-u S/mu)]`, and B_m - 1 summed from the tilted cumulants without
-ever forming the 1. Only the *difference* to a constant S is integrated, so no digit is lost however
-many tasks there are, and Var M = (E M)^2 expm1(A(2s) - 2 A(s)) with A(s) = log E (S/mu)^s.
+ever forming the 1. Only the *difference* to a constant S is integrated, so there is no cancellation
+for any number of targets, and Var M = (E M)^2 expm1(A(2s) - 2 A(s)) with A(s) = log E (S/mu)^s.
 
 The integrals are taken by the trapezoidal rule in `v = log u`. The integrand is analytic for
 |Im v| < pi/2, so the error falls like exp(-2 pi d/h) with d just below pi/2: halving the step squares
@@ -34,24 +34,24 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats
 from evenrank._internal.quadrature import last_true
-from evenrank.errors import NullDistributionError
+from evenrank.errors import NullDistributionError, Option
 from evenrank.metrics.chance._count import Trials, log_count
 from evenrank.metrics.chance._moment import Moment, infinite
-from evenrank.metrics.chance._sum import Sizes, SumLaw
+from evenrank.metrics.chance._sum import RankSum, Sizes
 from evenrank.metrics.chance._tails import log_tail
 from evenrank.metrics.metric import RANK, Metric
 
 STEP = 0.4
-AGREE = 1e-7  # the finer of two rules is as exact as the square of their difference
+AGREE = 1e-7  # the error of the finer of two rules is about the square of their difference
 NEGLIGIBLE = 1e-19
-MOST_HITS = 250  # numbers of hits worth listing one by one
-SMALL = 0.04  # powers nearer to 0 are interpolated
+MOST_HITS = 250  # up to here, numbers of hits are enumerated
+SMALL = 0.04  # powers closer to 0 are interpolated
 
 
 def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
-    """Mean and variance of MR, MRR and hits@k from the textbook; None for other metrics.
+    """Compute mean and variance of MR, MRR and hits@k by closed formulas; None for other metrics.
 
-    `SumLaw` gives the same numbers; these take microseconds.
+    `RankSum` yields the same numbers, but these take microseconds.
     """
     n = sizes.size.astype(float)
     if metric.f.k is not None and metric.p == metric.q == 1:
@@ -70,7 +70,7 @@ def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
 
 
 def _harmonic(n: Floats) -> tuple[Floats, Floats]:
-    """Sums of 1/j and 1/j^2 for j up to n: by Euler-Maclaurin from 64 on, added up below."""
+    """Sum 1/j and 1/j^2 for j up to n, by Euler-Maclaurin from n = 64 on."""
     j = np.arange(1.0, 64.0)
     small = np.minimum(n, 63.0).astype(int) - 1
     x = 1.0 / np.maximum(n, 64.0)
@@ -84,75 +84,75 @@ def _harmonic(n: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def additive(law: SumLaw) -> tuple[float, float]:
-    """Mean and variance of S itself."""
-    return law.mean, law.variance
+def additive(rank_sum: RankSum) -> tuple[float, float]:
+    """Compute mean and variance of S."""
+    return rank_sum.mean, rank_sum.variance
 
 
-def product(law: SumLaw, q: int) -> tuple[float, float]:
-    """Mean and variance of exp(q S)."""
-    once, twice = law.cumulants(np.array([-q, -2.0 * q]))[1]
-    mean = exp(q * law.mean + once)
+def product(rank_sum: RankSum, q: int) -> tuple[float, float]:
+    """Compute mean and variance of exp(q S)."""
+    once, twice = rank_sum.cumulants(np.array([-q, -2.0 * q]))[1]
+    mean = exp(q * rank_sum.mean + once)
     return mean, mean * mean * expm1(twice - 2.0 * once)
 
 
-def power(law: SumLaw, s: float) -> tuple[float, float]:
-    """Mean and variance of S^s."""
-    if law.variance == 0.0:
-        return law.mean**s, 0.0
+def power(rank_sum: RankSum, s: float) -> tuple[float, float]:
+    """Compute mean and variance of S^s."""
+    if rank_sum.variance == 0.0:
+        return rank_sum.mean**s, 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        excess = _excess(law, s)
+        excess = _excess(rank_sum, s)
     if not all(isfinite(x) and x > -1.0 for x in excess):
         raise _too_extreme(s)
     once, twice = (log1p(x) for x in excess)
-    mean = law.mean**s * exp(once)
+    mean = rank_sum.mean**s * exp(once)
     return mean, mean * mean * expm1(twice - 2.0 * once)
 
 
 def _too_extreme(s: float) -> NullDistributionError:
     return NullDistributionError(
-        "the power of this mean is too extreme for floating-point numbers",
-        got=f"p = {1.0 / abs(s):.4g} up to sign",
-        do='use its limit (gmr near 0, min or max far out), or method="sample"',
+        "the power p of this mean is too extreme for floating-point numbers",
+        got=f"|p| = {1.0 / abs(s):.4g}",
+        do=["use its limit (gmr near 0, min or max for large p), or ", Option("method", "sample")],
     )
 
 
-def _excess(law: SumLaw, s: float) -> list[float]:
-    """Give E (S/mu)^s - 1 and E (S/mu)^(2s) - 1."""
+def _excess(rank_sum: RankSum, s: float) -> list[float]:
+    """Compute E (S/mu)^s - 1 and E (S/mu)^(2s) - 1."""
     if 2 * s <= 1:
-        return _integrate(law, [s, 2 * s], 0)
-    return [_whole(law, int(k)) if k == int(k) else _fraction(law, k) for k in (s, 2 * s)]
+        return _integrate(rank_sum, [s, 2 * s], 0)
+    return [_whole(rank_sum, int(k)) if k == int(k) else _fraction(rank_sum, k) for k in (s, 2 * s)]
 
 
-def _whole(law: SumLaw, s: int) -> float:
-    """Take an integer power straight from the cumulants of S."""
-    rows = law.cumulants(np.zeros(1), s)[2:]
-    return float(_bell([row / law.mean**j for j, row in enumerate(rows, start=1)])[1][0])
+def _whole(rank_sum: RankSum, s: int) -> float:
+    """Compute the excess of an integer power from the cumulants of S."""
+    rows = rank_sum.cumulants(np.zeros(1), s)[2:]
+    return float(_bell([row / rank_sum.mean**j for j, row in enumerate(rows, start=1)])[1][0])
 
 
-def _fraction(law: SumLaw, s: float) -> float:
-    return _integrate(law, [s], 0 if s <= 1 else ceil(s) + 1)[0]
+def _fraction(rank_sum: RankSum, s: float) -> float:
+    return _integrate(rank_sum, [s], 0 if s <= 1 else ceil(s) + 1)[0]
 
 
-def _integrate(law: SumLaw, powers: list[float], m: int) -> list[float]:
+def _integrate(rank_sum: RankSum, powers: list[float], m: int) -> list[float]:
     exponents = np.array([m - s for s in powers])
-    # a power that grows like u^a narrows the peak: keep about the same number of nodes across it
+    # a power that grows like u^a narrows the peak: keep the number of nodes across it
     step = STEP / max(1.0, float(np.sqrt(np.abs(exponents).max() / 4.0)))
     start = float(np.log(max(1.0, np.abs(exponents).max())))
-    total = _trapezoid(law, exponents, m, start, step)
+    total = _trapezoid(rank_sum, exponents, m, start, step)
     for _ in range(5):
-        finer = (total + _trapezoid(law, exponents, m, start + step / 2.0, step)) / 2.0
+        finer = (total + _trapezoid(rank_sum, exponents, m, start + step / 2.0, step)) / 2.0
         if not np.isfinite(finer).all() or (np.abs(finer - total) <= AGREE * np.abs(finer)).all():
             return [float(x) for x in finer]
         total, step = finer, step / 2.0
     raise NullDistributionError(
-        "the integral for this metric's chance law did not converge",
+        "the integral for the moments of this metric did not converge",
         got=f"steps down to {step:.3g}",
-        do='use method="sample" and read its standard error',
+        do=["use ", Option("method", "sample"), " and its standard error"],
     )
 
 
-def _trapezoid(law: SumLaw, exponents: Floats, m: int, start: float, step: float) -> Floats:
+def _trapezoid(rank_sum: RankSum, exponents: Floats, m: int, start: float, step: float) -> Floats:
     """Sum the integrand on `start + step * Z`, outwards until it is negligible."""
     sums = np.zeros(len(exponents))
     largest = np.zeros(len(exponents))
@@ -160,24 +160,24 @@ def _trapezoid(law: SumLaw, exponents: Floats, m: int, start: float, step: float
         v = start if direction > 0 else start - step
         for _ in range(400):
             nodes = v + direction * step * np.arange(32.0)
-            values = _integrand(law, exponents, m, nodes)
+            values = _integrand(rank_sum, exponents, m, nodes)
             sums += values.sum(axis=1)
             largest = np.maximum(largest, np.abs(values).max(axis=1))
             if (np.abs(values[:, -1]) <= NEGLIGIBLE * largest).all():
                 break
             v = nodes[-1] + direction * step
-            if abs(v) > 650.0:  # exp(v) is about to leave the floats
+            if abs(v) > 650.0:  # exp(v) would overflow
                 raise _too_extreme(float(exponents[0]) - m)
     return sums * step
 
 
-def _integrand(law: SumLaw, exponents: Floats, m: int, v: Floats) -> Floats:
+def _integrand(rank_sum: RankSum, exponents: Floats, m: int, v: Floats) -> Floats:
     u = np.exp(v)
-    rows = law.cumulants(u / law.mean, m)
+    rows = rank_sum.cumulants(u / rank_sum.mean, m)
     log_laplace, k = rows[:2]
     bell, bell_less_one = np.ones_like(u), np.zeros_like(u)
     if m:
-        cumulants = [row / law.mean**j for j, row in enumerate(rows[2:], start=1)]
+        cumulants = [row / rank_sum.mean**j for j, row in enumerate(rows[2:], start=1)]
         bell, bell_less_one = _bell(cumulants)
     with np.errstate(over="ignore", invalid="ignore"):
         near = np.exp(-u) * (np.expm1(k) * bell + bell_less_one)
@@ -187,7 +187,7 @@ def _integrand(law: SumLaw, exponents: Floats, m: int, v: Floats) -> Floats:
 
 
 def _gamma_weight(a: float, v: Floats) -> Floats:
-    """`exp(a v) / Gamma(a)`, which is 0 at the poles of Gamma."""
+    """Compute `exp(a v) / Gamma(a)`, which is 0 at the poles of Gamma."""
     if a <= 0 and a == int(a):
         return np.zeros_like(v)
     sign = -1.0 if a < 0 and floor(a) % 2 else 1.0
@@ -195,7 +195,7 @@ def _gamma_weight(a: float, v: Floats) -> Floats:
 
 
 def _bell(cumulants: list[Floats]) -> tuple[Floats, Floats]:
-    """m-th moment from cumulants (1 + cumulants[0], cumulants[1], ...), and that moment less 1."""
+    """Compute the m-th moment from cumulants (1 + cumulants[0], cumulants[1], ...), and less 1."""
     less = [np.zeros_like(cumulants[0])]
     for k in range(1, len(cumulants) + 1):
         term = less[k - 1] + cumulants[0] * (1.0 + less[k - 1])
@@ -208,14 +208,14 @@ def _bell(cumulants: list[Floats]) -> tuple[Floats, Floats]:
 
 
 class PowerMean:
-    """The law of a power mean with finite p.
+    """The null distribution of a power mean with finite p.
 
-    For p <= 0 one f = 0 makes the whole mean 0. Then the law is that of the sizes cut to the ranks where
-    f > 0, times the probability that all ranks fall there.
+    For p <= 0, a single f = 0 makes the mean 0. Then the sizes are cut to the ranks where f > 0, and the
+    probability that all ranks are among these is a factor.
     """
 
     def __init__(self, metric: Metric, sizes: Sizes) -> None:
-        """Cut the sizes where f = 0 decides everything."""
+        """Cut the sizes where f = 0 makes the mean 0."""
         self.metric, self.sizes, self._cut, self._log_positive = metric, sizes, sizes, 0.0
         largest = int(sizes.size.max())
         if metric.p <= 0 and metric.f.at(largest) == 0:
@@ -224,12 +224,12 @@ class PowerMean:
             self._log_positive = float(shares.sum())
 
     @cached_property
-    def _sum(self) -> tuple[SumLaw, float]:
+    def _sum(self) -> tuple[RankSum, float]:
         x, reference = self.metric.term(1.0, float(self._cut.size.max()))
-        return SumLaw(x, self._cut), reference
+        return RankSum(x, self._cut), reference
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Mean and variance."""
+        """Compute mean and variance."""
         p, q, method = self.metric.p, self.metric.q, "formula"
         simple = closed(self.metric, self.sizes)
         if simple is not None:
@@ -240,29 +240,29 @@ class PowerMean:
             short = self._hits_moments(self.metric.f.k)
             if short is not None:
                 return short
-        law, reference = self._sum
+        rank_sum, reference = self._sum
         can_vanish = p > 0 and self.metric.f.at(self.sizes.size.min()) == 0
         if q == -1 and (self._log_positive < 0 or can_vanish):
             raise infinite(self.metric)
         if p == 0:
-            mean, variance = product(law, q)
+            mean, variance = product(rank_sum, q)
         elif p == q:
-            mean, variance = additive(law)
+            mean, variance = additive(rank_sum)
         else:
             method = "formula" if q / p > 1 and q / p == int(q / p) else "quadrature"
-            mean, variance = power(law, q / p)
+            mean, variance = power(rank_sum, q / p)
         mean, variance = mean * reference**q, variance * reference ** (2 * q)
         if self._log_positive < 0:
-            chance = exp(self._log_positive)
-            variance = chance * (variance + (1.0 - chance) * mean * mean)
-            mean *= chance
+            positive = exp(self._log_positive)
+            variance = positive * (variance + (1.0 - positive) * mean * mean)
+            mean *= positive
         return Moment(mean, method), Moment(variance, method)
 
     def _hits_moments(self, k: int) -> tuple[Moment, Moment] | None:
-        """A power of the share of hits, from the law of their number; None where that is a long list.
+        """Compute moments from the distribution of the number of hits; None if it is too long.
 
-        Where "no hits at all" is likely, the integral loses digits, or for high powers does not converge
-        at all. Everywhere else it is the faster way.
+        Where "no hits" is likely, the integral loses precision, or does not converge for high powers.
+        Otherwise the integral is faster.
         """
         trials = Trials.of(self.sizes)
         rate = trials.at(np.array([float(k)]))
@@ -272,26 +272,28 @@ class PowerMean:
         if len(hits) > MOST_HITS or (self.metric.p <= 3 and center > 1):
             return None
         logs = [log_count(rate, trials.count, int(c), tail=False, tilt=True)[0] for c in hits]
-        law, values = np.exp(logs), (hits / trials.n) ** (1.0 / self.metric.p)
-        mean = float((law * values).sum())
-        return Moment(mean, "formula"), Moment(float((law * (values - mean) ** 2).sum()), "formula")
+        probability, values = np.exp(logs), (hits / trials.n) ** (1.0 / self.metric.p)
+        mean = float((probability * values).sum())
+        return Moment(mean, "formula"), Moment(
+            float((probability * (values - mean) ** 2).sum()), "formula"
+        )
 
     def _between_powers(self) -> tuple[Moment, Moment]:
-        """Interpolate in p, for p so near to 0 that S^(1/p) is beyond floats.
+        """Interpolate in p where p is so close to 0 that S^(1/p) overflows.
 
         Mean and variance are analytic in p (through the geometric mean at 0) up to |p| = 1 or so:
         Chebyshev nodes on [-0.3, 0.3] converge like 6.5^-21, and the smallest of them is harmless.
         """
         angles = (np.arange(21) + 0.5) * np.pi / 21
         nodes = np.where(np.arange(21) == 10, 0.0, 0.3 * np.cos(angles))
-        laws = [PowerMean(Metric(self.metric.f, p, self.metric.q), self.sizes) for p in nodes]
-        logs = np.log([law.moments() for law in laws])
+        means = [PowerMean(Metric(self.metric.f, p, self.metric.q), self.sizes) for p in nodes]
+        logs = np.log([one.moments() for one in means])
         weights = (-1.0) ** np.arange(21) * np.sin(angles) / (self.metric.p - nodes)
         mean, variance = np.exp(weights @ logs / weights.sum())
         return Moment(float(mean), "quadrature"), Moment(float(variance), "quadrature")
 
     def log_tail(self, value: float) -> Moment:
-        """Log P(at least as good as the value)."""
+        """Compute log P(at least as good as the value)."""
         beyond = (
             value / self.metric.best if self.metric.increasing else self.metric.best / (value or 1e-300)
         )
@@ -314,7 +316,7 @@ class PowerMean:
         return float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
 
     def _log_sum(self, mean: float) -> float:
-        (law, reference), f, p, sizes = self._sum, self.metric.f, self.metric.p, self._cut
+        (rank_sum, reference), f, p, sizes = self._sum, self.metric.f, self.metric.p, self._cut
         x = log(mean) if p == 0 else (mean / reference) ** p
         level = last_true(int(sizes.size.max()), lambda rank: f.at(rank) == f.at(1))
         log_best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
@@ -323,7 +325,7 @@ class PowerMean:
             lattice = 1.0 / sizes.n / reference
             x = float(np.floor(x / lattice + 1e-6)) * lattice
         return self._log_positive + log_tail(
-            law,
+            rank_sum,
             x,
             upper=f.falling == (p >= 0),  # whether better means a larger S
             log_best=log_best,
@@ -332,9 +334,9 @@ class PowerMean:
         )
 
     def _log_simple(self, x: float) -> float:
-        """Log probability of the likeliest way "k ranks are at most R" that makes S as good as x.
+        """Compute the log probability of the likeliest "k ranks are at most R" that makes S reach x.
 
-        With the others at their worst, k such ranks lift S from its worst value by k w (X(R) - X(N)).
+        If all others are at their worst, k such ranks raise S from its worst value by k w (X(R) - X(N)).
         """
         sizes = self._cut
         if not sizes.equal_weights:

@@ -1,24 +1,24 @@
-"""The law of `S = sum_i w_i X(r_i)` for independent ranks `r_i ~ Uniform{1..N_i}`.
+"""The distribution of `S = sum_i w_i X(r_i)` for independent ranks `r_i ~ Uniform{1..N_i}`.
 
-Everything the moments and tails need is the cumulant generating function of the centred sum
+Moments and tails are computed from the cumulant generating function of the centred sum
 
     K(t) = log E exp(-t (S - E S)) = sum_u c_u log E exp(-t w_u (X(r_u) - E X(r_u)))
 
 over the distinct (size, weight) pairs u, and the cumulants of S under the tilt exp(-t S). Costs are
-per distinct size and weight, never per task.
+per distinct size and weight, not per target.
 
-Digits. Sizes are handled in blocks within a factor of two, centred at one constant per block, so that
+Precision. Sizes are processed in blocks within a factor of two, with one centre per block, so that
 one running sum over the ranks serves all sizes of a block while E(X - c) stays below its spread. With
 `d = X - c`, `m = E d`, `R = E[exp(-td) - 1 + td]` and `x = E[exp(-td) - 1] = R - t m`,
 
     log E exp(-t (d - m)) = log1p(x) + t m = (log1p(x) - x) + R,
 
-where nothing cancels, however small t is. Four ways, by the reach `|t w| max|d|`: up to 0.1, the power
+without cancellation for any t. There are four methods, by the reach `|t w| max|d|`: up to 0.1, the power
 series of K itself, whose cumulants are added up over all pairs once, so that a node costs twenty
-multiplications in all (with many tasks, nearly every node); up to 1, the series of R in the moments
+multiplications in all (with many targets, nearly every node); up to 1, the series of R in the moments
 of d; beyond, exponentials of d; and where those would overflow, exponentials of X less the end that
-dominates. In that last case `t E S` dwarfs everything else, so the uncentred `log E exp(-t S)` is kept
-beside K: it still has its digits when K - t E S has lost them.
+dominates. There `t E S` is much larger than all other terms, so the uncentred `log E exp(-t S)` is kept
+beside K: it is precise where K - t E S is not.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ import numpy as np
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank._internal.quadrature import Rule
 
-TERMS = 20  # 1/20! < 1e-18: the series needs no more at reach one
+TERMS = 20  # 1/20! < 1e-18: enough for a reach of one
 NEAR = 0.1  # reach of the cumulant series: log E exp(-td) has no singularity closer than pi/2
 CHUNK = 1 << 18  # elements worked on at a time: small enough for the second-level cache
 
 
 class Sizes:
-    """Distinct (size, weight) pairs with their counts; weights normalised to sum one over tasks."""
+    """Distinct pairs of (size, weight) with their counts; the weights of all targets sum to one."""
 
     __slots__ = ("count", "n", "size", "weight")
 
     def __init__(self, size: Ints, weight: Floats, count: Ints) -> None:
-        """Drop pairs that weigh nothing and normalise."""
+        """Drop pairs of weight zero and normalise the others."""
         keep = weight > 0
         self.size = size[keep]
         self.count = count[keep].astype(float)
@@ -53,11 +53,11 @@ class Sizes:
 
     @property
     def equal_weights(self) -> bool:
-        """Whether all tasks weigh the same."""
+        """Whether all targets weigh the same."""
         return bool((self.weight == self.weight[0]).all())
 
     def capped(self, most: int) -> Sizes:
-        """Give the same tasks with sizes cut to `most`."""
+        """Return the same targets with at most `most` candidates."""
         other = object.__new__(Sizes)
         other.size, other.weight = np.minimum(self.size, most), self.weight
         other.count, other.n = self.count, self.n
@@ -65,7 +65,7 @@ class Sizes:
 
 
 def log1pmx(x: Floats) -> Floats:
-    """`log(1 + x) - x` without cancellation.
+    """Compute `log(1 + x) - x` without cancellation.
 
     With `r = x/(2+x)`: `log1p(x) = 2 atanh(r)`, so the difference is `-x r + 2 (r^3/3 + r^5/5 + ...)`.
     """
@@ -80,7 +80,7 @@ def log1pmx(x: Floats) -> Floats:
 
 
 def cumulants_from_moments(raw: list[Floats]) -> list[Floats]:
-    """Turn raw moments 1..k into cumulants 1..k."""
+    """Convert raw moments 1..k to cumulants 1..k."""
     cumulants: list[Floats] = []
     for k, moment in enumerate(raw, start=1):
         term, binomial = moment, 1.0
@@ -109,11 +109,11 @@ class _Block:
         self._moments: list[Floats] = []
 
     def expect(self, values: Floats) -> Floats:
-        """Average values given at the points over 1..N, for each distinct size N (last axis)."""
+        """Average values at the points over 1..N for each distinct size N (last axis)."""
         return np.asarray(np.cumsum(self.rule.sum(values), axis=-1) / self.distinct)
 
     def moment(self, k: int) -> Floats:
-        """Give `E d^k` in units of the spread, by distinct size."""
+        """Compute `E d^k` in units of the spread, by distinct size."""
         while len(self._moments) < k:
             self._power = self._power * self.scaled
             self._moments.append(self.expect(self._power))
@@ -130,7 +130,7 @@ class _Block:
         return np.asarray(self.spread**2 * (self.moment(2) - self.moment(1) ** 2))
 
     def cumulants_of_sum(self, order: int, unit: float) -> Floats:
-        """Cumulants 1..order of the block's part of S, in the given unit (the first less its center)."""
+        """Compute cumulants 1..order of the block's part of S, in a unit; the first is centred."""
         per_size = cumulants_from_moments([self.moment(k) for k in range(1, order + 1)])
         share = self.weight * self.spread / unit
         return np.array(
@@ -138,7 +138,7 @@ class _Block:
         )
 
     def series(self, tau: Floats, pairs: slice, order: int) -> list[Floats]:
-        """By pair and node, for reach at most one: log E exp(-tau X), K, cumulants 1..order of X."""
+        """Compute log E exp(-tau X), K and cumulants by pair and node, for a reach up to one."""
         at = self.index[pairs]
         scaled = -tau * self.spread
 
@@ -162,14 +162,14 @@ class _Block:
         return out
 
     def _cumulants(self, m: list[Floats], tilt: list[Floats], x: Floats) -> list[Floats]:
-        """Cumulants under the tilt from `E d^k` and `E[d^k (exp(-td) - 1)]`, in units of X."""
+        """Compute tilted cumulants from `E d^k` and `E[d^k (exp(-td) - 1)]`, in units of X."""
         shift = (tilt[0] - m[0] * x) / (1.0 + x)
         raw = [(mk + tk) / (1.0 + x) for mk, tk in zip(m, tilt, strict=True)]
         cumulants = [shift, *cumulants_from_moments(raw)[1:]]
         return [c * self.spread**k for k, c in enumerate(cumulants, start=1)]
 
     def direct(self, tau: Floats, order: int) -> list[Floats]:
-        """Give the same by node and distinct size, from exponentials: for any reach."""
+        """Compute the same by node and distinct size from exponentials, for any reach."""
         y = -np.multiply.outer(tau, self.d)
         if y.max() <= 1.0:
             e = np.expm1(y)
@@ -194,14 +194,14 @@ class _Block:
         return out
 
 
-class SumLaw:
-    """The law of `S = sum w X(rank)`: its mean, its variance, K(t) and tilted cumulants."""
+class RankSum:
+    """The null distribution of `S = sum w X(rank)`: moments, K(t) and tilted cumulants."""
 
     def __init__(self, x: Function, sizes: Sizes) -> None:
         """Prepare one running sum per block of sizes."""
         octave = np.frexp(sizes.size.astype(float))[1]
         _, level = np.unique(sizes.weight, return_inverse=True)
-        # one weight per block: each weight asks for exponentials of its own, at its own sizes only
+        # one weight per block: each weight has its own exponentials, at its own sizes
         _, block = np.unique(level * 64 + octave, return_inverse=True)
         order = np.argsort(block, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(block))[:-1])
@@ -242,9 +242,9 @@ class SumLaw:
         return low, high
 
     def cumulants(self, t: Floats, order: int = 0) -> Floats:
-        """Give log E exp(-t S), K(t), and the first cumulants of S (less its mean) under exp(-t S).
+        """Compute log E exp(-t S), K(t), and the first cumulants of S - E S tilted by exp(-t S).
 
-        Returns an array of shape (order + 2, len(t)).
+        The result has the shape (order + 2, len(t)).
         """
         t = np.asarray(t, dtype=float)
         out = np.zeros((order + 2, len(t)))
@@ -261,11 +261,11 @@ class SumLaw:
 
     @cached_property
     def _unit(self) -> float:
-        """The reach of the widest task at t = 1."""
+        """The largest reach at t = 1."""
         return max(block.spread * float(block.weight.max()) for block in self.blocks)
 
     def _near(self, t: Floats, order: int) -> Floats:
-        """Give the same by the power series of K, for reach up to NEAR."""
+        """Compute the same by the power series of K, for a reach up to NEAR."""
         if len(self._kappa) < TERMS + order and self._unit:
             parts = [block.cumulants_of_sum(TERMS + order, self._unit) for block in self.blocks]
             self._kappa = np.sum(parts, axis=0)
@@ -285,7 +285,7 @@ class SumLaw:
     def _parts(
         self, block: _Block, t: Floats, wanted: Ints, order: int
     ) -> Iterator[tuple[Ints, Floats, list[Floats]]]:
-        """Yield nodes, weights of the pairs, and what the pairs contribute at the nodes, in chunks."""
+        """Yield nodes, weights of pairs, and the contributions of the pairs at the nodes, in chunks."""
         levels, level = np.unique(block.weight, return_inverse=True)
         reach = np.abs(t) * block.spread
         nodes = wanted[reach[wanted] * levels[0] <= 1.0]

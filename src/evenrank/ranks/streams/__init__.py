@@ -1,12 +1,12 @@
-"""Streams: files of ranks larger than memory, counted part by part into tallies.
+"""Streaming: evaluation of files of ranks that are larger than memory.
 
-A tally is two histograms of integers, and they add. So files are never held: polars decodes some rows at
-a time, these are counted and forgotten, and the counts of all parts are added up. No bit of a result
-depends on how the files are cut, or on who counts which part in what order.
+A tally is two histograms of integers, which add up. Files are therefore read in parts: polars decodes
+some rows at a time, these are counted, and the counts of all parts are added up. Every bit of a result
+is independent of how files are split into parts and of the order in which these are counted.
 
-    _files      what is meant by a file, a folder, a pattern or a URL; how files are cut into parts
-    _count      from the rows of a part to its histograms
-    _tallies    histograms that add, and what is evaluated from them
+    _files      finds files by folder, pattern or URL, and splits them into parts
+    _count      counts the rows of a part into histograms
+    _tallies    adds and evaluates histograms
 """
 
 from __future__ import annotations
@@ -48,17 +48,40 @@ def stream(
     skip_damaged: bool = False,
     progress: bool = True,
 ) -> Tallies:
-    """Count files of ranks, of any size, into tallies; `evaluate` them as if they were one file.
+    """Count files of ranks of any size, to evaluate them as if they were one file in memory.
 
-    `files` is a file, a folder, a pattern (`ranks/*.parquet`), a URL of anything fsspec knows, or
-    several of these. `by`, `average` and `candidates` are those of `Ranks`. A damaged file is an error,
-    unless `skip_damaged` asks to leave it out, all of it; the result then says so.
+    Parameters
+    ----------
+    files : str, PathLike or sequence of them
+        Files, folders, patterns (``"ranks/*.parquet"``) or URLs that fsspec supports.
+    by : str or sequence of str
+        Names of keys to group by.
+    average : str or sequence of str
+        As for `Ranks.evaluate`.
+    candidates : int, optional
+        The number of candidates, for files without it.
+    skip_damaged : bool
+        Whether damaged files are left out with a note instead of raising an error.
+    progress : bool
+        Whether to show a progress bar on a terminal.
 
+    Returns
+    -------
+    Tallies
+        The counts, with a method `evaluate`.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged, or lacks a key.
+
+    Examples
+    --------
     >>> import tempfile, evenrank as er
     >>> folder = tempfile.mkdtemp()
     >>> for name, ranks in {"a": [1, 3], "b": [2.5]}.items():
     ...     er.Ranks.of(ranks, candidates=9).save(f"{folder}/{name}.parquet")
-    >>> stream(f"{folder}/*.parquet").evaluate("mr", "hits@2").flat()
+    >>> stream(f"{folder}/*.parquet").evaluate("mr", "hits@2").to_dict()
     {'mr': 2.1666666666666665, 'hits@2': 0.5}
     """
     question = Question.of(by, average, candidates, skip_damaged)
@@ -78,9 +101,9 @@ def stream(
 
 
 def _ahead(function: Callable[[Part], Tallies], parts: Iterable[Part], many: int) -> Iterator[Tallies]:
-    """Apply a function to so many parts at a time, in threads; give what it returns in their order.
+    """Apply a function to several parts at a time, in threads; yield the results in order.
 
-    Two let polars decode one file while NumPy counts another; groups take memory, and keep polars busy.
+    With two threads, polars decodes one file while NumPy counts another.
     """
     with ThreadPoolExecutor(many) as pool:
         begun: deque[Future[Tallies]] = deque()

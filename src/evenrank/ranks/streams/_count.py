@@ -1,10 +1,10 @@
-"""From the rows of a part to its histograms, in three ways that give the same.
+"""Counts the rows of a part of a file into histograms, in one of three ways with equal results.
 
-- Whole numbers without keys and weights, all that the default table needs, are counted in place while
-  polars decodes the next rows: not much slower than a file can be read.
+- Whole numbers without keys and weights, which suffice for the default table, are counted in place while
+  polars decodes the next rows, nearly as fast as a file can be read.
 - Other columns of the file schema are grouped by polars.
-- Files of others (text, `rank`, `optimistic` and `pessimistic`) become `Ranks`, some rows at a time; so
-  does what looks wrong, because `Ranks` can name the row.
+- Files of other tools (text, `rank`, `optimistic` and `pessimistic`) are converted to `Ranks`, some rows
+  at a time; so are invalid files, because the errors of `Ranks` name the row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenrank._internal.arrays import Ints
-from evenrank._internal.columns import COUNTS, LARGEST, TEXT, said_of
+from evenrank._internal.columns import COUNTS, LARGEST, TEXT, errors_name_file
 from evenrank.errors import InputError
 from evenrank.metrics.tally import Histogram
 from evenrank.ranks.files import METADATA, check_protocol, numbers, read_table, unreadable
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     Frames = tuple[pl.DataFrame, pl.DataFrame]
 
 DENSE = 2**24  # candidates up to which ranks are counted in place, in two tables of 128 MB
-SLICE = 2**20  # rows that become `Ranks` at a time
-# columns of ours, beside keys of the user's: of a query without a key `query`, and of a group
+SLICE = 2**20  # rows converted to `Ranks` at a time
+# additional columns, with names that no key has: the given entity of a query, the worst rank of a group
 GIVEN, WORST = "entity given", "worst rank"
 
 
 class DamagedError(InputError):
-    """A file that cannot be read, or that holds what ranks cannot be."""
+    """A file cannot be read, or contains invalid ranks."""
 
 
 def count(part: Part, question: Question) -> Tallies:
-    """Count a part of a file; damage is an error or, if the question says so, noted."""
+    """Count a part of a file; damage raises an error, or is noted if the question says so."""
     try:
         with local(part.file) as path:
             pieces = [part] if part.rows is not None else cut(str(path))
@@ -68,9 +68,9 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
         frame, protocol = _open(path, part)
         none = frame.head(0).collect()
         protocol = None if protocol is None else check_protocol(protocol, where)
-    # ranks without rows know what columns are missing
+    # ranks without rows check the columns
     empty = Ranks.from_frame(none, candidates=question.candidates, protocol=protocol, where=where)
-    with said_of(where):
+    with errors_name_file(where):
         if question.by:
             Groups(empty, question.by)
         units = _units(empty, question.average)
@@ -85,13 +85,13 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
 
 @contextmanager
 def _reading(where: str, path: Path) -> Iterator[None]:
-    """Say of what polars cannot read, or Ranks refuse, that the file is damaged."""
+    """Raise `DamagedError` for files that polars cannot read, or that contain invalid ranks."""
     import polars as pl
 
     try:
         yield
     except FileNotFoundError:
-        raise InputError("no such file", got=where, do="it must be seen by all that count") from None
+        raise InputError("no such file", got=where, do="all workers must be able to read it") from None
     except InputError as error:
         text = str(error)
         raise DamagedError(text if where in text else text.replace(str(path), where)) from None
@@ -100,7 +100,7 @@ def _reading(where: str, path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, part: Part) -> tuple[pl.LazyFrame, dict[str, str] | None]:
-    """Look at the rows of a part; the protocol is read with the first."""
+    """Scan the rows of a part; read the protocol with the first part of a file."""
     import polars as pl
 
     if path.suffix.lower() in TEXT:
@@ -112,10 +112,10 @@ def _open(path: Path, part: Part) -> tuple[pl.LazyFrame, dict[str, str] | None]:
 
 
 def _units(empty: Ranks, average: str) -> tuple[str, ...]:
-    """Name the columns whose groups an average weighs alike."""
+    """Return the columns that define the groups of a macro average."""
     if average == "micro":
         return ()
-    empty.units(average)  # refuses what it does not know
+    empty.units(average)  # raises for unknown keys
     names = tuple(average.split(","))
     if names == ("query",) and "query" not in empty.keys:
         return ("side", "relation", GIVEN)
@@ -123,9 +123,9 @@ def _units(empty: Ranks, average: str) -> tuple[str, ...]:
 
 
 def _in_schema(none: pl.DataFrame, keys: Sequence[str], candidates: int | None) -> bool:
-    """Whether a file has the columns of evenrank's own, of whole numbers, and keys that polars groups.
+    """Whether a file has the file schema with whole numbers, and keys that polars groups like `Ranks`.
 
-    Dates, times and the like are written by `Ranks`, and differently by polars.
+    Dates and times, for example, are formatted differently.
     """
     import polars as pl
 
@@ -138,14 +138,14 @@ def _in_schema(none: pl.DataFrame, keys: Sequence[str], candidates: int | None) 
 
 
 def _whole(frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Question) -> Frames | None:
-    """Count rows of the file schema; None where something looks wrong."""
+    """Count rows of the file schema; None if something is invalid."""
     import polars as pl
 
     keys = list(dict.fromkeys([*question.by, *units]))
     weighted = empty.weights is not None
     weight = [pl.col("weight").cast(pl.Float64, strict=False)] if weighted else []
     schema = frame.collect_schema()
-    # a cast costs a fifth of reading, even if it has nothing to do
+    # even a cast without effect takes a fifth of the time of reading
     counts = [
         pl.col(name) if schema.get(name) == pl.Int64 else pl.col(name).cast(pl.Int64, strict=False)
         for name in COUNTS
@@ -154,23 +154,25 @@ def _whole(frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Qu
         counts[2] = pl.lit(question.candidates, pl.Int64).alias(COUNTS[2])
     frame = frame.select(*_columns(frame, keys), *weight, *counts)
     counted = None if keys or weighted else _in_place(frame)
-    # in half the memory; what does not fit is no rank, and becomes an empty cell
+    # in half the memory; invalid numbers become empty cells
     narrow = frame.cast(dict.fromkeys(COUNTS, pl.Int32), strict=False)
-    counted = counted or _grouped(narrow, keys, weighted)
+    if not counted:
+        ranks, sizes = _grouped(narrow, keys, weighted)
+        counted = (ranks, sizes.drop(WORST)) if _valid(weighed(ranks), sizes) else None
     if counted and GIVEN in keys and not counted[0]["side"].is_in(["head", "tail"]).all():
         return None
     return counted
 
 
 def _columns(frame: pl.LazyFrame, keys: Sequence[str]) -> list[pl.Expr]:
-    """Give keys as `Ranks` has them: numbers as they are, everything else as text."""
+    """Convert keys as `Ranks` does: numbers stay numbers, everything else becomes text."""
     import polars as pl
 
     schema = frame.collect_schema()
 
     def key(name: str) -> pl.Expr:
         if schema[name].is_float():
-            return pl.col(name).fill_nan(None)  # as one: both are NaN in `Ranks`
+            return pl.col(name).fill_nan(None)  # both are NaN in `Ranks`
         kept = schema[name].is_numeric() or schema[name] == pl.Boolean
         return pl.col(name) if kept else pl.col(name).cast(pl.String).fill_null("")
 
@@ -181,9 +183,9 @@ def _columns(frame: pl.LazyFrame, keys: Sequence[str]) -> list[pl.Expr]:
 
 
 def _in_place(frame: pl.LazyFrame) -> Frames | None:
-    """Count into two tables, a place for each number; None where there is no place for one.
+    """Count into two dense tables, indexed by the numbers; None if a number does not fit.
 
-    Rows that tie are few, as a rule: all are counted as untied, then those that are not move over.
+    Ties are usually rare: all rows are counted as untied, and the tied ones are corrected.
     """
     ranks, sizes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     ties: list[tuple[Ints, Ints]] = []
@@ -191,7 +193,7 @@ def _in_place(frame: pl.LazyFrame) -> Frames | None:
         if not len(batch):
             continue
         better, equal, candidates = (batch[name].to_numpy() for name in COUNTS)
-        rows = np.flatnonzero(equal != 0)  # of booleans it takes half the time
+        rows = np.flatnonzero(equal != 0)  # twice as fast on booleans
         most, tied = int(candidates.max()), (better[rows], equal[rows])
         if (
             any(batch.null_count().row(0))
@@ -199,10 +201,10 @@ def _in_place(frame: pl.LazyFrame) -> Frames | None:
             or better.min() < 0
             or (better >= candidates).any()
             or len(rows) > len(batch) // 2
-            or not _fit(*tied, candidates[rows])
+            or not _valid_ties(*tied, candidates[rows])
         ):
             return None
-        ranks, sizes = _room(ranks, most), _room(sizes, most)
+        ranks, sizes = _extended(ranks, most), _extended(sizes, most)
         np.add.at(ranks, better, 1)
         np.add.at(sizes, candidates, 1)
         ties.append(tied)
@@ -218,15 +220,15 @@ def _in_place(frame: pl.LazyFrame) -> Frames | None:
     )
 
 
-def _fit(better: Ints, equal: Ints, candidates: Ints) -> bool:
-    """Whether tied ranks can be so; a sum that overflows is not asked for."""
+def _valid_ties(better: Ints, equal: Ints, candidates: Ints) -> bool:
+    """Whether tied ranks are valid, without sums that could overflow."""
     return bool(((equal > 0) & (equal < candidates - better)).all())
 
 
-def _room(table: Ints, most: int) -> Ints:
-    """Give a table that has a place for every number up to `most`."""
+def _extended(table: Ints, most: int) -> Ints:
+    """Extend a table to have an entry for every number up to `most`."""
     more = most + 1 - len(table)
-    # by half more than needed, so that a file whose numbers grow is not copied at every batch
+    # by half more than needed, so that growing numbers do not copy it for every batch
     return table if more <= 0 else np.concatenate([table, np.zeros(more + most // 2, dtype=np.int64)])
 
 
@@ -236,8 +238,8 @@ def _histogram(*, count: Ints, **columns: Ints) -> pl.DataFrame:
     return pl.DataFrame({**columns, COUNT: count})
 
 
-def _grouped(frame: pl.LazyFrame, keys: Sequence[str], weighted: bool) -> Frames | None:
-    """Have polars group the rows; None where something looks wrong."""
+def _grouped(frame: pl.LazyFrame, keys: Sequence[str], weighted: bool) -> Frames:
+    """Group the rows by polars; note the worst rank for each number of candidates."""
     import polars as pl
 
     weight = ["weight"] if weighted else []
@@ -249,11 +251,11 @@ def _grouped(frame: pl.LazyFrame, keys: Sequence[str], weighted: bool) -> Frames
         ],
         engine="streaming",
     )
-    return (ranks, sizes.drop(WORST)) if _plausible(weighed(ranks), sizes) else None
+    return ranks, sizes
 
 
-def _plausible(ranks: pl.DataFrame, sizes: pl.DataFrame) -> bool:
-    """Whether ranks can be so: no empty cell, nothing below its least, above its most or not finite."""
+def _valid(ranks: pl.DataFrame, sizes: pl.DataFrame) -> bool:
+    """Whether ranks are valid: no empty cells, all numbers finite and in their range."""
     import polars as pl
 
     if any(ranks[name].null_count() for name in RANKS) or sizes["candidates"].null_count():
@@ -270,29 +272,30 @@ def _plausible(ranks: pl.DataFrame, sizes: pl.DataFrame) -> bool:
 def _by_rows(
     frame: pl.LazyFrame, units: Sequence[str], question: Question, start: int, where: str
 ) -> Frames:
-    """Count rows that are not in the file schema, or that are wrong, which is then said of the row."""
+    """Count rows that are not in the file schema; invalid ones raise an error that names the row."""
+    import polars as pl
+
     keys = list(dict.fromkeys([*question.by, *units]))
     counted = [Tallies(question)]
     for at in itertools.count(0, SLICE):
         rows = frame.slice(at, SLICE).collect()
         if at and not len(rows):
             break
-        with said_of(where, start + at):
-            # a file may weigh nothing for a while, ranks may not
-            nothing = "weight" in rows.columns and not numbers(rows, "weight").any()
-            rows = rows.drop("weight") if nothing else rows
+        with errors_name_file(where, start + at):
+            # `Ranks` need a positive weight, slices of a file do not
+            weightless = "weight" in rows.columns and not numbers(rows, "weight").any()
+            rows = rows.drop("weight") if weightless else rows
             ranks = Ranks.from_frame(rows, candidates=question.candidates, where=where)
             if units:
                 ranks.units(question.average)
         table = ranks.to_polars().lazy()
         if not ranks.has_candidates:
             table = table.with_columns(candidates=pl.lit(0, pl.Int64))
-        if nothing:
+        if weightless:
             table = table.with_columns(weight=pl.lit(0.0))
         table = table.select(*_columns(table, keys), "^(better|equal|candidates|weight)$")
-        frames = _grouped(table, keys, nothing or ranks.weights is not None)
-        assert frames is not None  # Ranks checked them
-        counted = [merged([*counted, Tallies(question, *frames)])]
+        frequencies, sizes = _grouped(table, keys, weightless or ranks.weights is not None)
+        counted = [merged([*counted, Tallies(question, frequencies, sizes.drop(WORST))])]
     assert counted[0].ranks is not None
     assert counted[0].sizes is not None
     return counted[0].ranks, counted[0].sizes

@@ -1,4 +1,4 @@
-"""Histograms that add, and what is evaluated from them."""
+"""Adds and evaluates the histograms of streamed files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 RANKS = ("better", "equal", "weight")
 SIZES = ("candidates", "weight")
-COUNT, GROUP = "how often", "number of the group"  # beside keys of the user's, so named like none
-WAIT = 2**20  # distinct rows that wait to be added, at least
-SLICES = 8  # in which many are added
-NAMED = 5  # things that a note names
+COUNT, GROUP = "how often", "number of the group"  # names of columns that no key has
+WAIT = 2**20  # distinct rows to collect before adding, at least
+SLICES = 8  # slices in which large histograms are added
+NAMED = 5  # items listed in a note
 
 
 @dataclass(frozen=True)
 class Question:
-    """What files are counted for: keys to split by, an average, and what to do about damage."""
+    """How files are counted: keys to group by, average, candidates, and treatment of damage."""
 
     by: tuple[str, ...] = ()
     average: str = "micro"
@@ -45,13 +45,16 @@ class Question:
         candidates: int | None,
         skip_damaged: bool,
     ) -> Self:
-        """Take what users write."""
-        keys = tuple(by.split(",")) if isinstance(by, str) and by else tuple(by)
+        """Check the arguments of `stream`."""
+        none = isinstance(by, str | Sequence) and not len(by)
+        keys = () if none else tuple(columns.column_names("by", by))
+        if candidates is not None:
+            candidates = columns.integer("candidates", candidates, 1)
         return cls(keys, average_name(average), candidates, skip_damaged)
 
 
 class Origin(NamedTuple):
-    """What a file says of its ranks: how they were made, how ties rank, whether there are weights."""
+    """Protocol, tie-breaking rule and presence of weights of a file."""
 
     protocol: Protocol
     ties: Ties
@@ -60,54 +63,72 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tallies:
-    """What files hold, counted: a tally for each group; iterate over (labels, tally), or evaluate them.
+    """Counts of files of ranks: a tally per group; iteration yields labels and tallies.
 
-    The histograms are polars frames, a row for each distinct row of keys and counts. So they grow with
-    what is distinct (ranks, weights, and the groups of an average), and not with the files.
+    The histograms are polars data frames with a row per distinct combination of ranks, weights, keys and
+    groups of the average. Memory therefore depends on the number of these, not on the size of the files.
+
+    Attributes
+    ----------
+    left_out : mapping of str to str
+        Damaged files that were left out, and the reason.
     """
 
     question: Question
-    ranks: pl.DataFrame | None = None  # None where nothing is counted yet
+    ranks: pl.DataFrame | None = None  # None before anything is counted
     sizes: pl.DataFrame | None = None
-    origins: tuple[Origin, ...] = ()  # those that differ, of the files that were looked at
-    left_out: Mapping[str, str] = field(default_factory=dict)  # damaged files, and why
+    origins: tuple[Origin, ...] = ()  # the distinct ones
+    left_out: Mapping[str, str] = field(default_factory=dict)  # damaged files and reasons
 
     @property
     def protocol(self) -> Protocol:
-        """What the protocols of all files share."""
+        """The common protocol of all files."""
         return shared(origin.protocol for origin in self.origins)
 
     @cached_property
     def count(self) -> int:
-        """Number of ranked targets."""
+        """The number of targets."""
         return 0 if self.ranks is None else int(self.ranks[COUNT].sum())
 
     @cached_property
     def tally(self) -> Tally:
-        """All groups in one tally."""
+        """The tally of all groups."""
         return sum((tally for _, tally in self), Tally())
 
     def __len__(self) -> int:
-        """Number of groups."""
+        """The number of groups."""
         return len(self.labels)
 
     def __repr__(self) -> str:
-        """Say how much it holds."""
-        by = f", by {', '.join(self.question.by)}" if self.question.by else ""
-        return f"Tallies({self.count:,} ranked{by})"
+        """Summarise the counts in one line."""
+        by = f"; {len(self):,} groups by {', '.join(self.question.by)}" if self.question.by else ""
+        return f"Tallies({self.count:,} targets{by})"
 
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], Tally]]:
-        """Give each group's labels and tally."""
+        """Iterate over labels and tallies of the groups."""
         pairs = zip(self._histograms(RANKS), self._histograms(SIZES), strict=True)
         yield from zip(self.labels, (Tally(ranks, sizes) for ranks, sizes in pairs), strict=True)
 
     @property
     def labels(self) -> tuple[tuple[str, ...], ...]:
-        """Labels of the groups, sorted."""
+        """The labels of the groups, sorted."""
         return self._numbered[1] if self.question.by else ((),)
 
     def evaluate(self, *metrics: Metrics, ties: Ties | None = None) -> Evaluation[Any]:
-        """Evaluate metrics, as `Ranks` and its groups do."""
+        """Evaluate metrics, as `Ranks.evaluate` and `Groups.evaluate` do.
+
+        Parameters
+        ----------
+        *metrics : str or Metric, or list of them
+            The metrics; by default a selection with chance levels, adjusted indices and z-scores.
+        ties : str, optional
+            The tie-breaking rule.
+
+        Returns
+        -------
+        Evaluation
+            Values, by group if there are groups.
+        """
         labels, tallies = zip(*self, strict=True)
         made = evaluate(
             tallies,
@@ -121,15 +142,15 @@ class Tallies:
 
     @property
     def notes(self) -> list[str]:
-        """What there is to say of files that differ, and of those that were left out."""
-        files = [f"left out, as it is damaged: {why}" for why in self.left_out.values()]
+        """Remarks on files that differ, and on those that were left out."""
+        files = [f"left out as damaged: {why}" for why in self.left_out.values()]
         more = len(files) - NAMED
         rest = [f"and {more} more damaged files were left out"] if more > 0 else []
         return [*self._differences, *files[:NAMED], *rest]
 
     @property
     def _differences(self) -> list[str]:
-        """Say in what the files differ, which are counted as one all the same."""
+        """List the entries in which the files differ."""
         every = [
             {**one.protocol.to_dict(), "weights": "given" if one.weighted else ""}
             for one in self.origins
@@ -140,32 +161,32 @@ class Tallies:
             more = ["..."] if len(values) > NAMED else []
             if len(values) > 1:
                 found.append(f"{name} ({', '.join(values[:NAMED] + more)})")
-        return [f"the files, counted as one, differ in {', '.join(found)}"] if found else []
+        return [f"the files, evaluated as one, differ in {', '.join(found)}"] if found else []
 
     def checked(self) -> Self:
-        """Refuse what has no metrics: nothing left, no weights, or weights no stream can average."""
+        """Check that metrics are defined: intact files, positive weights, a supported average."""
         if self.ranks is None:
             reasons = list(self.left_out.values())
             raise InputError("every file is damaged", got=reasons[0] if reasons else "no file")
         if self.question.by and not len(self.ranks):
-            raise InputError("no ranks to split", do="rank at least one target")
+            raise InputError("no ranks to group")
         if "weight" not in self.ranks.columns:
             return self
         weights = self.ranks["weight"]
         if len(weights) and not (weights > 0).any():
             raise InputError("at least one weight must be positive", got="only zeros")
         if self.question.average != "micro" and (weights != 1).any():
-            # their sums would depend on the order in which they are added
+            # sums of weights would depend on their order
             raise InputError(
-                "targets with weights cannot be averaged by group in a stream",
+                "macro averages of weighted targets cannot be streamed",
                 got=f"average {self.question.average}, and weights",
-                do="load the ranks (er.Ranks.load), or average over targets (micro)",
+                do="load the ranks with er.Ranks.load, or use the micro average",
             )
         return self
 
     @cached_property
     def _numbered(self) -> tuple[pl.DataFrame, tuple[tuple[str, ...], ...]]:
-        """Number the groups, and label them, as `Ranks` does."""
+        """Number and label the groups as `Ranks` does."""
         import polars as pl
 
         assert self.sizes is not None
@@ -176,7 +197,7 @@ class Tallies:
         return keys.with_columns(pl.Series(GROUP, numbers, pl.UInt32)), labels
 
     def _histograms(self, names: tuple[str, ...]) -> Iterator[Histogram]:
-        """Cut a frame into the histograms of its groups; what weighs nothing is not in them."""
+        """Split a data frame into the histograms of its groups, without rows of weight zero."""
         import polars as pl
 
         frame, groups = self._weighed(names), list[pl.DataFrame]()
@@ -185,13 +206,13 @@ class Tallies:
             frame = frame.join(keys, on=keys.columns[:-1], nulls_equal=True).select(GROUP, *names, COUNT)
             groups = frame.partition_by(GROUP)
         for group in sorted(groups, key=lambda one: one[GROUP][0]) or [frame]:
-            weigh = group.filter(pl.col("weight") > 0).cast({pl.Int32: pl.Int64})
+            positive = group.filter(pl.col("weight") > 0).cast({pl.Int32: pl.Int64})
             yield Histogram.of(
-                weigh[COUNT].to_numpy(), **{name: weigh[name].to_numpy() for name in names}
+                positive[COUNT].to_numpy(), **{name: positive[name].to_numpy() for name in names}
             )
 
     def _weighed(self, names: tuple[str, ...]) -> pl.DataFrame:
-        """Give a frame with the weights that the average asks for."""
+        """Return a data frame with the weights of the average."""
         import polars as pl
 
         frame = self.ranks if names == RANKS else self.sizes
@@ -203,7 +224,7 @@ class Tallies:
 
 
 def merged(tallies: Sequence[Tallies]) -> Tallies:
-    """Add tallies up."""
+    """Add tallies."""
     origins = {str(origin): origin for one in tallies for origin in one.origins}
     return Tallies(
         tallies[0].question,
@@ -215,13 +236,13 @@ def merged(tallies: Sequence[Tallies]) -> Tallies:
 
 
 def of_one_file(parts: Sequence[Tallies]) -> Tallies:
-    """Add the parts of a file up; where one is damaged, the file is."""
+    """Add the parts of a file; the file is damaged if one of them is."""
     damaged = [part for part in parts if part.left_out]
     return damaged[0] if damaged else merged(parts)
 
 
 def added(tallies: Iterable[Tallies], add: Callable[[list[Tallies]], Tallies]) -> Tallies:
-    """Add up as they come; a large sum waits until there is as much to add to it."""
+    """Add tallies as they come, in batches as large as the sum so far."""
     total: list[Tallies] = []
     waiting: list[Tallies] = []
     for one in tallies:
@@ -236,7 +257,7 @@ def _size(tallies: Tallies) -> int:
 
 
 def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
-    """Add histograms up."""
+    """Add histograms."""
     import polars as pl
 
     if len(frames) < 2:
@@ -244,29 +265,29 @@ def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
     kinds = dict.fromkeys(tuple(name for name in frame.columns if name != "weight") for frame in frames)
     if len(kinds) > 1:
         raise InputError(
-            "the files tell queries by different keys",
-            got=" and ".join(", ".join(columns[: columns.index(COUNT)]) for columns in kinds),
-            do="have all do so alike",
+            "the files identify queries by different keys",
+            got=" and ".join(", ".join(names[: names.index(COUNT)]) for names in kinds),
+            do="use the same keys in all files",
         )
     if any("weight" in frame.columns for frame in frames):
         frames = [weighed(frame) for frame in frames]
-    # a key that is a number here and text there is text
+    # a key that is text in one file is text in all
     both = pl.concat(frames, how="diagonal_relaxed").with_columns(pl.col(pl.String).fill_null(""))
     names = [name for name in both.columns if name != COUNT]
     if not {*names} <= {*RANKS, *SIZES}:
-        # the streaming engine takes a third of the time, and slice by slice, half the memory
+        # the streaming engine takes a third of the time, and slices take half the memory
         slices = range(SLICES if len(both) > WAIT else 1)
         some = pl.col("better" if "better" in names else "candidates") % len(slices)
         parts = (both.lazy().filter(some == i).group_by(names).agg(pl.col(COUNT).sum()) for i in slices)
         return pl.concat([part.collect(engine="streaming") for part in parts])
-    # numbers without keys: NumPy takes a twentieth of the time
+    # NumPy is twenty times as fast for numbers without keys
     arrays = {name: both[name].to_numpy() for name in names}
     sums = Histogram.of(both[COUNT].to_numpy(), **arrays)
     return pl.DataFrame({**sums.columns, COUNT: sums.counts})
 
 
 def weighed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Give a histogram with its weights; without a column of them, all are 1."""
+    """Return a histogram with weights, which are 1 by default."""
     import polars as pl
 
     return frame if "weight" in frame.columns else frame.with_columns(weight=pl.lit(1.0))
@@ -279,7 +300,7 @@ def side_by_side(
     ties: Ties | None = None,
     what: str = "ranks",
 ) -> Evaluation[Any]:
-    """Evaluate several, a row for each (and each group); the protocol is what all agree on."""
+    """Evaluate several sets of ranks, with a row for each and for each of its groups."""
     every = [one for _, one in named]
     rows = [((name, *label), tally) for name, one in named for label, tally in one]
     made = evaluate(

@@ -1,6 +1,6 @@
-"""Log an evaluation to MLflow: how it was made, every metric, and the ranks it can be made again from.
+"""Log an evaluation to MLflow: protocol, metrics and ranks.
 
-Usage: python examples/log_to_mlflow.py RANKS.parquet     (MLFLOW_TRACKING_URI says where to)
+Usage: python examples/log_to_mlflow.py RANKS.parquet     (set MLFLOW_TRACKING_URI)
 """
 
 import sys
@@ -14,8 +14,8 @@ def main(path: str) -> None:
     ranks = er.Ranks.load(path)
     result = ranks.evaluate()
     with mlflow.start_run(tags={"protocol": result.fingerprint}):
-        mlflow.log_params(result.protocol)
-        mlflow.log_metrics(result.to_dict(plain=True))  # plain, because MLflow refuses hits@10
+        mlflow.log_params(result.protocol.to_dict())
+        mlflow.log_metrics(result.to_dict(plain=True))  # plain, because MLflow does not allow hits@10
         mlflow.log_metrics(ranks.by("side").evaluate("mrr", "index(mrr)").to_dict(plain=True))
         mlflow.log_artifact(path)
 

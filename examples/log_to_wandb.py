@@ -1,4 +1,4 @@
-"""Log an evaluation to Weights & Biases: how it was made, every metric, a table by relation, the ranks.
+"""Log an evaluation to Weights & Biases: protocol, metrics, a table by relation and ranks.
 
 Usage: python examples/log_to_wandb.py RANKS.parquet     (WANDB_MODE=offline keeps it on this machine)
 """
@@ -13,7 +13,7 @@ import evenrank as er
 def main(path: str) -> None:
     ranks = er.Ranks.load(path)
     result = ranks.evaluate()
-    with wandb.init(project="evenrank", config=dict(result.protocol)) as run:
+    with wandb.init(project="evenrank", config=result.protocol.to_dict()) as run:
         by_side = ranks.by("side").evaluate("mrr", "index(mrr)")
         relations = wandb.Table(dataframe=ranks.by("relation").evaluate().to_pandas())
         run.log({**result.to_dict(plain=True), **by_side.to_dict(plain=True), "relations": relations})

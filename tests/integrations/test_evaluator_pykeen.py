@@ -209,7 +209,7 @@ def test_the_ranks_are_kept():
         found["both.realistic.adjusted_inverse_harmonic_mean_rank"], rel=1e-6
     )
     assert len(ranks.by("relation")) == len(np.unique(GRAPH.splits["test"][:, 1]))
-    assert (ranks.protocol.filter, ranks.protocol.model) == ("given", "TransE")
+    assert (ranks.protocol.filter, ranks.protocol.model) == (("given",), "TransE")
 
 
 def test_raw_ranking_works():

@@ -70,7 +70,7 @@ def test_ogb_takes_nan_for_the_best_score_and_evenrank_does_not():
             {"y_pred_pos": [1], "y_pred_neg": [[1], [2]]},
             r"got shapes \(1,\) and \(2, 1\); allowed: y_pred_p",
         ),
-        ({"y_pred_pos": [[1]], "y_pred_neg": [[1]]}, "^positives and negatives do not fit each other"),
+        ({"y_pred_pos": [[1]], "y_pred_neg": [[1]]}, "^positives and negatives differ in shape"),
         ({"y_pred_pos": [1], "y_pred_neg": [[[1]]]}, r"got shapes \(1,\) and \(1, 1, 1\)"),
     ],
 )
@@ -81,7 +81,7 @@ def test_ogb_refuses(given, message):
 
 def test_ogb_reports_what_it_reports_only():
     with pytest.raises(
-        er.errors.InputError, match=r"^OGB reports no such metric; got mr; allowed: mrr, hits@k, roc"
+        er.errors.InputError, match=r"^not a metric of OGB; got mr; allowed: mrr, hits@k, roc"
     ):
         ogb.result(er.Ranks.of([1], 5), "mr")
 
@@ -93,12 +93,12 @@ def test_ogb_in_the_shell(tmp_path):
     out = tmp_path / "ranks.csv"
     shell("import", "ogb", tmp_path / "head.npz", tmp_path / "tail.npz", "-o", out, "--model", "mine")
     ranks = er.Ranks.load(out)
-    assert ranks.protocol == {"candidates": "30 given per target", "model": "mine"}
+    assert ranks.protocol.to_dict() == {"candidates": "30 given per target", "model": "mine"}
     assert [label for label, _ in ranks.by("file")] == [("head",), ("tail",)]
     positive, negative = scores(1)
     assert same(ranks[200:], er.Ranks.from_scores(np.column_stack([positive, negative]), 0))
     twice = refused("import", "ogb", tmp_path / "head.npz", tmp_path / "head.npz")
-    assert twice.startswith("one file of predictions twice; got")
+    assert twice.startswith("the same file of predictions twice; got")
     assert refused("import", "ogb", tmp_path / "none.npz") == f"no such file; got {tmp_path}/none.npz"
     assert refused("import", "ogb", tmp_path / "none.pt") == f"no such file; got {tmp_path}/none.pt"
     (tmp_path / "bad.npz").write_text("no")
@@ -113,9 +113,11 @@ def test_ogb_in_the_shell(tmp_path):
     both = tmp_path / "head.npz", tmp_path / "other/head.npz"
     shell("import", "ogb", *both, "-o", out)  # two files of one name stay two
     assert [label for label, _ in er.Ranks.load(out).by("file")] == [(str(path),) for path in both]
-    assert refused("import", "ogb", out, "--sides", "tail").startswith("--sides is not for ogb; allowed")
+    assert refused("import", "ogb", out, "--sides", "tail").startswith(
+        "--sides does not apply to ogb; allowed"
+    )
     assert refused("import", "ogb", out, "--lenient") == (
-        "--lenient is not for ogb; allowed: anyburl, lists, trec, wikikg90m"
+        "--lenient does not apply to ogb; allowed: anyburl, lists, trec, wikikg90m"
     )
 
 
@@ -128,7 +130,7 @@ def test_ogb_from_files_of_torch(tmp_path):
     shell("import", "ogb", file, "-o", out)
     assert same(er.Ranks.load(out), expected)
     torch.save({"y_pred_pos": positive, "y_pred_neg": negative}, file)  # NumPy's arrays are pickled
-    assert refused("import", "ogb", file).endswith("--trust-pickle, or trust_pickle=True")
+    assert refused("import", "ogb", file).endswith("use trust_pickle=True")
     shell("import", "ogb", file, "-o", out, "--trust-pickle")
     assert same(er.Ranks.load(out), expected)
     torch.save({0: torch.ones(2)}, file)
@@ -161,7 +163,11 @@ def test_ampligraph_gives_its_own_metrics(corrupted):
 @pytest.mark.parametrize(
     ("array", "task", "message"),
     [
-        ([[[1]]], 9, r"^ranks must be a row per triple, with one column or two; got shape \(1, 1, 1\)$"),
+        (
+            [[[1]]],
+            9,
+            r"^ranks must be a row per triple, with one .* or two; got an array of shape \(1, 1, 1\)$",
+        ),
         (
             [[1, 0]],
             9,
@@ -170,15 +176,15 @@ def test_ampligraph_gives_its_own_metrics(corrupted):
         (
             [[1, 2]],
             "both",
-            "^ranks and task differ in length; got 2 ranks for 402 targets; take the split",
+            "^ranks and task differ in length; got 2 ranks for 402 targets; use the split",
         ),
-        ([1, 2], "both", "^ranks and task are not of the same sides; got 1 columns for tail, head; ask"),
+        ([1, 2], "both", "^ranks and task differ in sides; got 1 columns for tail, head; make"),
         (
             [1, 2],
             "relation",
-            "^ranks and task are not of the same sides; got 1 columns for relation; ask",
+            "^ranks and task differ in sides; got 1 columns for relation; make",
         ),
-        ([["a", "b"]], 9, "^ranks must be numbers; got type <U1"),
+        ([["a", "b"]], 9, "^ranks must be a column of numbers; got"),
         ([1, 10], 9, "^a rank is above its number of candidates"),
     ],
 )
@@ -199,8 +205,8 @@ def test_ampligraph_in_the_shell(tmp_path):
     assert ranks.keys["side"].tolist() == ["tail", "tail", "head", "head"]
     assert ranks.protocol.extra["settled"] == "best"
     assert refused("import", "ampligraph", tmp_path / "ranks.npy") == (
-        "the number of candidates is not known; name the graph that was ranked (--data), or the number "
-        "(--candidates)"
+        "the number of candidates is not known; name the graph that was ranked with --data, or the "
+        "number with --candidates"
     )
     np.savez(tmp_path / "two.npz", a=[1], b=[2])
     assert refused("import", "ampligraph", tmp_path / "two.npz", "--candidates", 9) == (
@@ -208,13 +214,13 @@ def test_ampligraph_in_the_shell(tmp_path):
     )
     array = tmp_path / "ranks.npy"
     assert refused("import", "ampligraph", array, "--candidates", 9, "--filter", "none") == (
-        "--filter goes with a graph; name it: --data NAME_OR_FOLDER"
+        "--filter needs a graph; name the graph with --data NAME_OR_FOLDER"
     )
     assert refused("import", "ampligraph", array, "--candidates", 9, "--data", "nations") == (
-        "--data tells the candidates; leave --candidates out"
+        "--data excludes --candidates; leave one of them out"
     )
     many = (tmp_path / "ranks.npy", tmp_path / "two.npz")
-    assert refused("import", "ampligraph", *many, "--candidates", 9).startswith("one file is read at a")
+    assert refused("import", "ampligraph", *many, "--candidates", 9).startswith("this source is read from one file")
 
 
 def held(truth):
@@ -279,12 +285,13 @@ def test_pykeen_evaluator():
             theirs.get_metric(metric)
         )
     with pytest.raises(
-        er.errors.InputError, match=r"^PyKEEN and the task count other candidates; got .* in row"
+        er.errors.InputError,
+        match=r"^PyKEEN and the task differ in the number of candidates; got .* in row",
     ):
         dumps.pykeen(evaluator, NATIONS.task("test", filter=None), data.testing.triples)
     evaluator.clear()
     with pytest.raises(
-        er.errors.InputError, match=r"^the evaluator holds no ranks; got nothing; make it with Rank"
+        er.errors.InputError, match=r"^the evaluator holds no ranks; got nothing; create it as Rank"
     ):
         dumps.pykeen(evaluator)
 
@@ -306,14 +313,14 @@ def test_pykeen_arrays_that_cannot_be_right():
     arrays = {name: values[:5] for name, values in held(truth()).items()}
     with pytest.raises(
         er.errors.InputError,
-        match=r"^PyKEEN's evaluation and the task are not of the same triples; got 392 only in the "
-        r"task, 0 only in PyKEEN's evaluation; take the split and the sides that PyKEEN ranked; triples "
-        r"are names, or ids as the graph has them$",
+        match=r"^PyKEEN's evaluation and the task differ in triples; got 392 only in the "
+        r"task, 0 only in PyKEEN's evaluation; use the split and the sides that PyKEEN ranked; triples "
+        "must be names, or ids of the graph$",
     ):
         dumps.pykeen(arrays, TASK)
     for triples in (arrays["triples"][:4], arrays["triples"][:, :2], "x"):
         with pytest.raises(
-            er.errors.InputError, match=r"^there must be a triple for each rank; got .* for 5 ranks$"
+            er.errors.InputError, match=r"^triples and ranks differ in number; got .* for 5 ranks$"
         ):
             dumps.pykeen(arrays, TASK, triples)
     del arrays["triples"]
@@ -393,7 +400,7 @@ def test_libkge_filters_must_agree(tmp_path):
     assert with_test.evaluate("mr")["mr"] == pytest.approx(truth().evaluate("mr", ties="rounded")["mr"])
     with pytest.raises(
         er.errors.InputError,
-        match=r"^the task is not filtered as LibKGE did it; got train in the task, train, valid",
+        match=r"^the task and LibKGE are filtered differently; got train in the task, train, valid",
     ):
         dumps.libkge(path, NATIONS.task("test", filter="train"), names=tmp_path)
 
@@ -408,8 +415,8 @@ def test_libkge_refuses(tmp_path):
     trace(path, truth())
     with pytest.raises(
         er.errors.InputError,
-        match=r"^the trace and the task are not of the same triples; got 402 only in the task, 402 "
-        r"only in the trace; .*; a graph with names needs those",
+        match=r"^the trace and the task differ in triples; got 402 only in the task, 402 "
+        r"only in the trace; .*; a graph with names needs LibKGE",
     ):
         dumps.libkge(path, TASK)
     with pytest.raises(
@@ -433,7 +440,5 @@ def test_libkge_refuses(tmp_path):
             dumps.libkge(path, TASK, names=tmp_path)
     path.write_text(good)
     (tmp_path / "entity_ids.del").write_text("0\ta\n")
-    with pytest.raises(
-        er.errors.InputError, match=r"does not name all that the trace has; got number 13 of 1 name"
-    ):
+    with pytest.raises(er.errors.InputError, match=r"lacks names of the trace; got number 13 of 1 name"):
         dumps.libkge(path, TASK, names=tmp_path)

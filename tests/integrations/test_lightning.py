@@ -146,7 +146,7 @@ def test_callbacks_with_a_prefix_each(graph, tmp_path):
     trainer, *_ = training(graph, tmp_path, [valid, train], max_epochs=1)
     for name, one in {"valid/mrr": valid, "fit/valid/mrr": train}.items():
         assert trainer.callback_metrics[name].item() == one.ranks.evaluate("mrr")["mrr"]
-    message = r"two callbacks would log the same names; got valid/...; give one a prefix="
+    message = r"two callbacks log the same names; got valid/...; set the prefix= of one"
     with pytest.raises(er.errors.InputError, match=message):
         training(graph, tmp_path, [valid, ranking("train")])
 
@@ -159,7 +159,7 @@ def test_callback_ranks_half_precision(graph, tmp_path):
 
 
 def test_callback_refuses():
-    with pytest.raises(er.errors.InputError, match="nothing to rank; give valid="):
+    with pytest.raises(er.errors.InputError, match="nothing to rank; set valid="):
         ranking_callback("mrr")
     with pytest.raises(er.errors.UnknownMetricError, match="unknown metric; got 'mmr'"):
         ranking_callback("mmr", valid=er.load("nations").task("valid"))

@@ -148,7 +148,7 @@ def test_a_black_box_asks_every_side(inverse):
         assert np.allclose(box.score(asked, some), everything[:, some])
         assert np.allclose(box.score(asked, each), np.take_along_axis(everything, each, axis=1))
     pair = np.array([[-1, 0, -1]])
-    assert "a PyKEEN model cannot answer this query; got [-1, 0, -1]" in refused(
+    assert "PyKEEN models cannot answer this query; got [-1, 0, -1]" in refused(
         box.score, pair, slice(0, 9)
     )
 
@@ -174,14 +174,14 @@ def test_rows_are_taken_as_the_forward_pass_gives_them(tmp_path):
     """A normaliser acts when rows are used: a live model is asked, a file does not suffice."""
     model = models.DistMult(triples_factory=DATA[False].training, embedding_dim=8, random_seed=7)
     model.entity_representations[0].normalizer = normalize  # along axis 1: another for single rows
-    assert scorer(model).notes[0].endswith("its rows depend on how many are asked for")
+    assert scorer(model).notes[0].endswith("its rows depend on how many are requested at once")
     model.entity_representations[0].normalizer = partial(normalize, dim=-1)
     found = scorer(model)
     assert np.allclose(np.linalg.norm(found.entity, axis=1), 1)
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (found, BlackBox(model)))
     assert np.array_equal(ours.better, theirs.better)
     torch.save(model, tmp_path / "model.pkl")
-    assert "got its rows are normalised whenever they are used; if you trust" in refused(
+    assert "got its rows are normalised at every use; if you trust" in refused(
         load, tmp_path / "model.pkl"
     )
     again = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
@@ -195,7 +195,7 @@ def test_embeddings_on_the_cpu_are_not_copied():
 
 
 class Mine(models.DistMult):
-    """A model that scores in a way of its own."""
+    """A model that overrides how PyKEEN scores."""
 
     def score_t(self, *args, **kwargs):
         return -super().score_t(*args, **kwargs)
@@ -222,18 +222,21 @@ def test_what_does_not_factor_says_why():
         (made("DistMult", predict_with_sigmoid=True), "predict_with_sigmoid makes large scores equal"),
         (made("TransE", scoring_fct_norm=3), "TransE with p = 3"),
         (made("MuRE", power_norm=False), "MuRE factors with the squared norm only"),
-        (composed(MyInteraction(), 1), "MyInteraction is no interaction of PyKEEN's own"),
+        (composed(MyInteraction(), 1), "MyInteraction is not an interaction of PyKEEN"),
         (
             composed(ClampedInteraction(distmult, clamp_score=1.0), 1),
             "Clamped is not among the interactions that are known to factor",
         ),
         (stretched(made("RotatE")), "RotatE: relations must have modulus 1"),
         (lengthened(made("AutoSF")), "a sum of 600 products"),
-        (composed("ComplEx", 1), "its rows are real, where its own model has others"),
-        (composed("TransE", 1, p=1, dtype=torch.cfloat), "its rows are complex, where its own"),
+        (composed("ComplEx", 1), "its rows are real, unlike those of its own model"),
+        (
+            composed("TransE", 1, p=1, dtype=torch.cfloat),
+            "its rows are complex, unlike those of its own",
+        ),
         (
             Mine(triples_factory=DATA[False].training, embedding_dim=8, random_seed=7),
-            "Mine scores in a way of its own",
+            "Mine overrides how PyKEEN scores",
         ),
     ):
         assert why in scorer(model).notes[0]
@@ -243,7 +246,7 @@ def test_what_does_not_factor_says_why():
 def test_rows_of_another_kind_in_a_file(name, dtype, tmp_path):
     """ComplEx of real rows is another function of them; so is DistMult of complex ones."""
     torch.save(composed(name, 1, dtype=dtype), tmp_path / "model.pkl")
-    assert f"its rows are {'complex' if dtype else 'real'}, where" in refused(
+    assert f"its rows are {'complex' if dtype else 'real'}, unlike" in refused(
         load, tmp_path / "model.pkl"
     )
 
@@ -274,7 +277,7 @@ def test_simple_is_symmetric_in_pykeen():
 
 
 def test_what_is_no_model():
-    assert refused(scorer, 3) == "not a model of PyKEEN's; got int"
+    assert refused(scorer, 3) == "model must be a PyKEEN model; got int"
 
 
 def test_a_pykeen_that_is_too_old(monkeypatch):
@@ -306,9 +309,9 @@ def test_factories_without_names():
     found = graph(bare, name="bare")
     assert (found.name, found.entities, found.relations) == ("bare", range(14), range(55))
     assert list(factories(found)["training"].entity_to_id) == [str(i) for i in range(14)]
-    assert refused(graph, [[0, 1, 2]]) == "train is no triples factory; got list; give PyKEEN's own"
-    assert refused(graph, None) == "train is no triples factory; got NoneType; give PyKEEN's own"
-    assert refused(factories, "x") == "not a graph; got str; er.load(...), or Graph.of(...)"
+    assert refused(graph, [[0, 1, 2]]) == "train must be a triples factory of PyKEEN; got list"
+    assert refused(graph, None) == "train must be a triples factory of PyKEEN; got NoneType"
+    assert refused(factories, "x") == "graph must be a Graph; got str; er.load(...)"
 
 
 # Files ----------------------------------------------------------------------------------------------
@@ -318,8 +321,8 @@ def test_models_that_must_be_unpickled(tmp_path):
     model = models.ConvE(triples_factory=DATA[True].training, embedding_dim=32, random_seed=7)
     torch.save(model, tmp_path / "model.pkl")
     line = refused(load, tmp_path / "model.pkl", GRAPH)
-    assert "can only be read by unpickling it" in line
-    assert "--trust-pickle" in line
+    assert "means to unpickle it, which can run code" in line
+    assert line.endswith("use trust_pickle=True")
     box = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
     assert box.notes[0].startswith("falls back to black box, slower: ConvE is not among")
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (box, scorer(model)))
@@ -331,7 +334,7 @@ def test_files_that_records_cannot_be_made_of(name, tmp_path):
     """Those of torch before 1.6 are no archives, and those of UM do not tell how many relations."""
     model = made(name)
     torch.save(model, tmp_path / "model.pkl", _use_new_zipfile_serialization=name == "UM")
-    why = "UM has no rows of relations" if name == "UM" else "no archive: a file of torch before 1.6;"
+    why = "UM has no relation embeddings" if name == "UM" else "written by torch before 1.6;"
     assert why in refused(load, tmp_path / "model.pkl", GRAPH)
     again = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (again, scorer(model)))
@@ -344,8 +347,11 @@ def test_models_the_installed_version_cannot_use(tmp_path):
     del model.interaction.shape_info  # as before version 1.11
     torch.save(model, tmp_path / "model.pkl")
     line = refused(load, tmp_path / "model.pkl", trust_pickle=True)
-    assert line.startswith("the PyKEEN that is installed cannot use the model in ")
-    assert "AttributeError: 'ConvEInteraction' object has no attribute 'shape_info'; score with" in line
+    assert line.startswith("the installed PyKEEN cannot use the model in ")
+    assert (
+        "AttributeError: 'ConvEInteraction' object has no attribute 'shape_info'; install the version"
+        in line
+    )
 
 
 def test_pickles_that_torch_did_not_write(tmp_path):
@@ -353,7 +359,7 @@ def test_pickles_that_torch_did_not_write(tmp_path):
     for trust_pickle in (False, True):
         line = refused(load, tmp_path / "model.pkl", trust_pickle=trust_pickle)
         assert line.startswith(
-            f"torch.save did not write {tmp_path / 'model.pkl'}; got a file that start"
+            f"{tmp_path / 'model.pkl'} was not written by torch.save; got a file that start"
         )
         assert "save it with torch.save(..., path)" in line
 
@@ -361,7 +367,7 @@ def test_pickles_that_torch_did_not_write(tmp_path):
 def test_pickles_of_something_else(tmp_path):
     torch.save({"pykeen.": made("TransE").state_dict()}, tmp_path / "state.pt")
     line = refused(load, tmp_path / "state.pt")
-    assert line.startswith(f"{tmp_path / 'state.pt'} holds no model of PyKEEN's; got dict; take the ")
+    assert line.startswith(f"{tmp_path / 'state.pt'} does not hold a PyKEEN model; got dict; use the ")
     torch.save(DATA[False].training, tmp_path / "triples.pt")
     line = refused(load, tmp_path / "triples.pt", trust_pickle=True)
-    assert "holds no model of PyKEEN's; got TriplesFactory; " in line
+    assert "does not hold a PyKEEN model; got TriplesFactory; " in line

@@ -132,7 +132,7 @@ def test_estimators_of_several_outputs_and_of_none_are_refused(digits):
         (
             SimpleNamespace(classes_=["a", "b"], predict_proba=lambda inputs: [[1, 2]]),
             ["c"],
-            "not seen in training has no rank; got 'c'; allowed: the 2 classes .*StratifiedKFold",
+            "not seen in training; got 'c'; allowed: the 2 classes .*StratifiedKFold",
         ),
         (
             SimpleNamespace(classes_=["a", "b"], predict_proba=lambda inputs: [[1, 2]]),

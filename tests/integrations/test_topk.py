@@ -124,9 +124,9 @@ def test_lenient_lists_leave_out_what_is_unknown_and_count_the_best_place():
         (
             [[1], [2, 2]],
             None,
-            r"^list 1: an answer stands twice in one list; got 2; mend .*lenient=True",
+            r"^list 1: an answer is listed twice; got 2; correct .*lenient=True",
         ),
-        ([[10], [2]], None, "^list 0: an answer that is no candidate; got 10; allowed: 0 to 9; mend"),
+        ([[10], [2]], None, "^list 0: an answer is not a candidate; got 10; allowed: 0 to 9; correct"),
         ([[1], [2]], [[1], [np.nan]], r"^scores contain NaN \(list 1, candidate 2\); check the list"),
         ([[-2], [2]], None, "^answers must be at least -1; got -2 in row 0$"),
         ([[1.5], [2]], None, "^answers must be whole; got 1.5 in row 0$"),
@@ -186,7 +186,7 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
     np.save(tmp_path / "hr.npy", target)
     message = refused("import", "wikikg90m", tmp_path / "hr.npy")
     assert message == (
-        f"{tmp_path}/hr.npy: no array of WikiKG90M's; got hr; allowed: t_pred_top10, t_correct_index, t"
+        f"{tmp_path}/hr.npy: unknown array; got hr; allowed: t_pred_top10, t_correct_index, t"
     )
 
 
@@ -195,9 +195,9 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
     [
         (
             {"hrt": {}},
-            "^no predictions, or no answers to them; got hrt; allowed: 'h,r->t': t_pred_top10",
+            "^no predictions, or no targets; got hrt; allowed: 'h,r->t': t_pred_top10",
         ),
-        ({"h,r->t": {"t": [1]}}, "^no predictions, or no answers to them; got t; allowed"),
+        ({"h,r->t": {"t": [1]}}, "^no predictions, or no targets; got t; allowed"),
         ({"h,r->t": {"t": [1, 2], "t_pred_top10": [[1, 2]]}}, "^there must be a list for each target"),
         (
             {"h,r->t": {"t": [1, 2], "t_pred_top10": [1, 2]}},
@@ -205,7 +205,7 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
         ),
         (
             {"h,r->t": {"t": [1], "t_pred_top10": [[1, 2, 2]]}},
-            "^list 0: an answer stands twice in one l",
+            "^list 0: an answer is listed twice",
         ),
         ({"h,r->t": {"t": 1, "t_pred_top10": []}}, "^there must be a list for each target"),
     ],
@@ -331,9 +331,12 @@ def test_names_with_spaces(people):
     [
         (
             "Ada likes York\nHeads: \nTails: \n",
-            "^no list is for a query of the task; got 2 lists for what",
+            "^none of the lists is for a query of the task; got 2 lists for quer",
         ),
-        ("", "^no list is for a query of the task; got no lists; check the data set, the split"),
+        (
+            "",
+            "^none of the lists is for a query of the task; got no lists; check the data set, the split",
+        ),
         (
             "Ada likes New York\n",
             r"preds.txt:1: not a triple; got 'Ada likes New York'; separate head, r",
@@ -357,11 +360,11 @@ def test_names_with_spaces(people):
         ),
         (
             "Bo\tknows well\tAda Lovelace\nHeads: Bo\t1\tEve\t1\n",
-            "preds.txt:2: an answer that the graph does not know; got 'Eve'; mend the list, or leave",
+            "preds.txt:2: an answer is not in the graph; got 'Eve'; correct the list, or leave",
         ),
         (
             "Bo\tknows well\tAda Lovelace\nHeads: Bo\t1\tBo\t1\nTails: \n",
-            r"preds.txt:2: an answer stands twice in one list; got 'Bo'; mend .*=True \(--lenient\)",
+            r"preds.txt:2: an answer is listed twice; got 'Bo'; correct .*lenient=True$",
         ),
         (
             "Bo\tknows well\tAda Lovelace\nHeads: Bo\tnan\nTails: \n",
@@ -382,9 +385,7 @@ def test_blocks_that_cannot_be_right(people, text, message):
 
 def test_a_triple_that_could_be_two():
     graph = er.Graph.of([[0, 0, 1], [2, 1, 1]], entities=["a", "c", "a b"], relations=["b r", "r"])
-    with pytest.raises(
-        er.errors.InputError, match=r"^here: more than one triple could be meant; got 'a b r c'"
-    ):
+    with pytest.raises(er.errors.InputError, match=r"^here: an ambiguous triple; got 'a b r c'"):
         topk._triple("here", "a b r c", _blocks.Vocabulary(graph))
 
 
@@ -399,7 +400,7 @@ def test_lenient_blocks(people):
     assert said(notes) == [
         "1 unknown answers: left out",
         "1 second lists for one query: left out",
-        "2 lists for what is not asked: left out",
+        "2 lists for queries that are not in the task: left out",
         "1 repeated answers: left out",
         "3 of 4 targets have no list: they may rank anywhere",
     ]
@@ -501,11 +502,11 @@ def test_json_lines_for_single_targets_and_relations(people):
         ),
         (
             '{"head": "Bo", "answers": []}',
-            "it is not clear what is asked for; got side None, without relat",
+            "the side that is asked for is not clear; got side None, without relat",
         ),
         (
             '{"head": "Bo", "relation": "knows", "tail": "Bo", "answers": []}',
-            "got side None, without a null; leave out .null. what is asked for, or name the side",
+            "got side None, without a null; set the part that is asked for to null, or add its side",
         ),
         (
             '{"head": "Bo", "relation": "knows", "side": "head", "answers": []}',
@@ -523,7 +524,10 @@ def test_json_lines_for_single_targets_and_relations(people):
             '{"head": "Bo", "relation": "knows well", "answers": ["Bo"], "scores": [NaN]}',
             r"scores contain NaN \(.*preds.txt:1, candidate 'Bo'\)",
         ),
-        ('{"head": "Bo", "relation": "knows well", "answers": ["Mars"]}', "does not know; got 'Mars'"),
+        (
+            '{"head": "Bo", "relation": "knows well", "answers": ["Mars"]}',
+            "is not in the graph; got 'Mars'",
+        ),
         pytest.param("[" * 100_000, "preds.txt:1: not JSON; got maximum recursion depth", id="deep"),
         pytest.param("1" * 5_000, "preds.txt:1: not JSON; got Exceeds the limit", id="long"),
         pytest.param(
@@ -575,10 +579,10 @@ def test_lists_in_the_shell(tmp_path):
         ).splitlines()[2]
     )
     assert refused("import", "lists", lists) == (
-        "no graph to read the names from; name it: --data NAME_OR_FOLDER"
+        "the names of entities need a graph; name the graph with --data NAME_OR_FOLDER"
     )
     assert refused("import", "anyburl", path, "--names", path) == (
-        "--names is not for anyburl; allowed: libkge"
+        "--names does not apply to anyburl; allowed: libkge"
     )
 
 
@@ -606,6 +610,4 @@ def test_the_shell_tells_what_is_not_listed(people):
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert done.stderr.startswith(
-        f"evenrank: {path}:2: an answer that the graph does not know; got 'Eve'"
-    )
+    assert done.stderr.startswith(f"evenrank: {path}:2: an answer is not in the graph; got 'Eve'")

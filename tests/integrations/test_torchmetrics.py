@@ -167,7 +167,7 @@ def test_metric_goes_into_collections_and_trackers():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s, t: (s, None), "scores need their targets; update"),
+        (lambda s, t: (s, None), "scores need a target; update"),
         (lambda s, t: (s[0], t), "scores must be a matrix"),
         (lambda s, t: (s, t + 40), "a target is not among the candidates"),
         (lambda s, t: (s, t - 50), "target must be at least 0"),
@@ -183,14 +183,12 @@ def test_metric_refuses(change, message):
 
 
 def test_metric_refuses_weights_beside_ranks(ranks):
-    with pytest.raises(
-        er.errors.InputError, match=r"ranks bring their targets and weights along; update"
-    ):
+    with pytest.raises(er.errors.InputError, match=r"ranks include targets and weights; update"):
         ranking_metric().update(ranks, weights=np.ones(len(ranks)))
 
 
 def test_metric_refuses_unknown_ties():
-    with pytest.raises(er.errors.InputError, match="unknown tie rule; got 'lucky'"):
+    with pytest.raises(er.errors.InputError, match="unknown tie-breaking rule; got 'lucky'"):
         ranking_metric(ties="lucky")
 
 

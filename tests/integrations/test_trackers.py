@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,10 +45,10 @@ def ranks():
 LEGAL = re.compile(r"[\w.-]+")  # for MLflow and everybody else
 
 
-def test_flat_has_a_key_per_value(ranks):
+def test_a_dictionary_has_a_key_per_value(ranks):
     result = ranks.evaluate("mrr", "hits@10", "z(1/gmr)")
-    assert result.to_dict() == {str(e): result[e] for e in result}
-    assert [er.parse(key) for key in result.to_dict()] == list(result)
+    assert result.to_dict() == dict(result)
+    assert tuple(er.parse(key) for key in result.to_dict()) == result.expressions
     assert result.to_dict("valid/", plain=True) == {
         "valid/mrr": result["mrr"],
         "valid/hits_at_10": result["hits@10"],
@@ -84,7 +83,7 @@ def test_keys_that_would_collide_are_refused():
     ranks = er.Ranks.of([1, 2], candidates=9, keys={"relation": ["born in", "born_in"]})
     result = ranks.by("relation").evaluate("mrr")
     assert len(result.to_dict()) == 2
-    with pytest.raises(er.errors.InputError, match="same key; got 'born_in/mrr'; take rows"):
+    with pytest.raises(er.errors.InputError, match="same key; got 'born_in/mrr'; use rows"):
         result.to_dict(plain=True)
 
 
@@ -94,8 +93,11 @@ def test_a_value_does_not_take_the_place_of_a_key(name):
     result = er.Ranks.of([1, 2], candidates=9, keys={name: ["few", "many"]}).by(name).evaluate("mrr")
     assert result.labels == (("few",), ("many",))
     assert "few" in result.text()
-    wants = [result.rows, result.csv, result.to_polars]
-    for want in [*wants, *([result.json] if name != "mrr" else [])]:  # JSON has values one level below
+    wants = [result.rows, result.to_csv, result.to_polars]
+    for want in [
+        *wants,
+        *([result.to_json] if name != "mrr" else []),
+    ]:  # JSON has values one level below
         with pytest.raises(
             er.errors.InputError, match=f"same name; got '{name}'; rename the key column"
         ):
@@ -130,7 +132,7 @@ def every(ranks):
     "name", ["evaluation", "groups", "intervals", "comparison", "seeds", "published"]
 )
 def test_every_result_goes_into_frames(every, name):
-    pd = library("pandas")
+    pd, pa = library("pandas"), library("pyarrow")
     result = every[name]
     rows = result.rows()
     text = [{k: v for k, v in row.items() if isinstance(v, str)} for row in rows]
@@ -139,7 +141,7 @@ def test_every_result_goes_into_frames(every, name):
         "polars": result.to_polars().to_dicts(),
         "pandas": result.to_pandas().to_dict("records"),
         "arrow": result.to_arrow().to_pylist(),
-        "stream": pl.DataFrame(result).to_dicts(),
+        "stream": pa.table(result).to_pylist(),  # by __arrow_c_stream__
     }
     assert isinstance(result.to_pandas(), pd.DataFrame)
     for kind, records in made.items():
@@ -167,7 +169,7 @@ def test_ranks_go_into_xarray(ranks):
     data = ranks.to_xarray()
     assert dict(data.sizes) == {"target": len(ranks)}
     assert set(data.coords) == set(ranks.keys)
-    assert data.attrs == ranks.protocol
+    assert data.attrs == ranks.protocol.to_dict()
     heads = data.where(data.side == "head", drop=True)
     assert heads.better.values.tolist() == ranks.better[ranks.keys["side"] == "head"].tolist()
 
@@ -191,7 +193,7 @@ def test_evaluations_go_into_xarray(ranks):
     for row in groups.rows():
         assert data["mrr"].sel(side=row["side"], relation=row["relation"]).item() == row["mrr"]
     assert int(data["mrr"].notnull().sum()) == len(groups.rows()) <= data["mrr"].size
-    assert data.attrs == groups.protocol
+    assert data.attrs == groups.protocol.to_dict()
 
 
 def test_other_results_go_into_xarray_by_row(every):
@@ -223,7 +225,7 @@ def test_there_is_an_extra_for_each(name):
 
 def test_absent_library_names_its_extra(monkeypatch, ranks):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(er.errors.InputError, match=r"this needs pandas; got .*'evenrank\[pandas\]'"):
+    with pytest.raises(er.errors.InputError, match=r"this requires pandas; got .*'evenrank\[pandas\]'"):
         ranks.to_pandas()
 
 
@@ -249,7 +251,7 @@ except InputError as error:
     print(error)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith(f"this needs {name}; got")
+    assert run.stdout.startswith(f"this requires {name}; got")
     assert run.stdout.endswith(f"'evenrank[{name}]'\n")
 
 
@@ -274,7 +276,7 @@ def test_mlflow_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path):
     runpy.run_path(str(ROOT / "examples/log_to_mlflow.py"))["main"](saved)
     (run,) = mlflow.search_runs(output_format="list")
     assert run.data.metrics == logged_by_both(ranks)
-    assert run.data.params == ranks.evaluate().protocol
+    assert run.data.params == ranks.evaluate().protocol.to_dict()
     assert run.data.tags["protocol"] == ranks.evaluate().fingerprint
     kept = mlflow.artifacts.download_artifacts(run_id=run.info.run_id, artifact_path=saved)
     assert er.Ranks.load(kept).evaluate().to_dict() == ranks.evaluate().to_dict()
@@ -326,4 +328,4 @@ def test_wandb_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path, monkeypa
     assert len(json.loads(relations.read_text())["data"]) == len(ranks.by("relation"))
     assert any(record.artifact.type == "ranks" for record in records)
     config = {u.key: json.loads(u.value_json) for r in records for u in r.run.config.update}
-    assert config.items() >= ranks.evaluate().protocol.items()
+    assert config.items() >= ranks.evaluate().protocol.to_dict().items()

@@ -146,28 +146,28 @@ def test_trec_leaves_out_what_is_not_judged(retrieval):
             "q d 1\n",
             "q 0 d 1\n",
             {},
-            "run.txt:1: not a line of TREC's; got 'q d 1'; allowed: query Q0 docum",
+            "run.txt:1: not a line in TREC format; got 'q d 1'; allowed: query Q0 docum",
         ),
         (
             "",
             "q d 1\n",
             {},
-            "qrels.txt:1: not a line of TREC's; got 'q d 1'; allowed: query 0 document re",
+            "qrels.txt:1: not a line in TREC format; got 'q d 1'; allowed: query 0 document re",
         ),
         ("", "q 0 d 1\nq 0 d 0\n", {}, "qrels.txt:2: a document is judged twice; got d for query q"),
         ("", "q 0 d 0\n", {}, "qrels.txt: no document is judged 1 or more"),
-        ("", "q 0 d 1\n", {}, "^no list is for a query of the task; got no lists"),
+        ("", "q 0 d 1\n", {}, "^none of the lists is for a query of the task; got no lists"),
         (
             "q Q0 d 1 1 t\nq Q0 d 2 0 t\n",
             "q 0 d 1\n",
             {},
-            "run.txt:1: an answer stands twice in one list; go",
+            "run.txt:1: an answer is listed twice; go",
         ),
         (
             "q Q0 d 1 1 t\np Q0 d 1 1 t\nq Q0 e 2 0 t\n",
             "q 0 d 1\n",
             {},
-            "run.txt:3: the lines of a query must stand together; got query q again; sort the run",
+            "run.txt:3: the lines of a query must be adjacent; got query q again; sort the run",
         ),
         (
             "q Q0 d 1 1 t\nq Q0 e 2 0 t\nq Q0 f 2 0 t\n",
@@ -197,6 +197,6 @@ def test_trec_in_the_shell(tmp_path, retrieval):
     shell("import", "trec", lists, judged, "--candidates", 60, "--targets", "first", "-o", out)
     assert same(er.Ranks.load(out), trec.ranks(lists, judged, candidates=60, targets="first"))
     assert refused("import", "trec", lists, "--candidates", 60) == (
-        f"trec takes a run and its judgements; got {lists}"
+        f"trec needs two files, a run and its judgements; got {lists}"
     )
     assert refused("import", "trec", lists, judged).startswith("the number of candidates is not known")

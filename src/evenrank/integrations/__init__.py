@@ -1,4 +1,4 @@
-"""Other libraries: evaluate inside their training loops, and read the ranks and predictions they write.
+"""Evaluate in the training loops of other libraries, and read the ranks and predictions they write.
 
 Each library has a module here (`er.integrations.pykeen`, ...), imported when it is first used, so that
 `import evenrank` needs none of them. Checkpoints of other libraries are read by `er.models.load`.

@@ -1,4 +1,4 @@
-"""Lists of names, read from files one by one, turned into batches of numbers that can be counted."""
+"""Turns lists of names, read from files one by one, into batches of ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from evenrank.integrations.listed import LENIENT, Batch, Listed
 from evenrank.ranks.task import HOLE, Lists, Part, offsets
 
 MOST = 2**18  # answers held before they are counted
-NOT_ASKED = "lists for what is not asked"
+NOT_ASKED = "lists for queries that are not in the task"
 
 
 class Block(NamedTuple):
-    """One list: where it stands, what it answers, and the answers, best first or with scores.
+    """One list: its place in the file, its query, and the answers, best first or with scores.
 
-    `triple` has the names of head, relation and tail. At the `side` that is asked for, it has the right
-    answer where the list is for that target alone, and None where it is for all of its query.
+    `triple` has the names of head, relation and tail. On the `side` that is asked for, it has the
+    target if the list is for this target alone, or None if it is for all targets of the query.
     """
 
     where: str
@@ -34,10 +34,12 @@ class Block(NamedTuple):
 
 
 class Vocabulary:
-    """The number of each name of a graph; where it has ids only, these are the names."""
+    """Ids of the names of a graph; the ids are the names if it has no others."""
 
     def __init__(self, graph: Graph) -> None:
-        """Number the names."""
+        """Index the names."""
+        if not isinstance(graph, Graph):
+            raise InputError("graph must be a Graph", got=type(graph).__name__, do="er.load(...)")
         self.names = dict(zip(PARTS, (graph.entities, graph.relations, graph.entities), strict=True))
         entity, relation = (
             {str(name): i for i, name in enumerate(names)} for names in (graph.entities, graph.relations)
@@ -45,24 +47,24 @@ class Vocabulary:
         self.of = dict(zip(PARTS, (entity, relation, entity), strict=True))
 
     def name(self, part: str, number: int) -> str:
-        """Give the name of a head, relation or tail."""
+        """Return the name of a head, relation or tail."""
         return repr(str(self.names[part][number]))
 
     def triple(self, names: Sequence[str | None]) -> list[int | None]:
-        """Give the ids of head, relation and tail; None for what the graph does not know."""
+        """Return the ids of head, relation and tail; None for names that are not in the graph."""
         return [self.of[part].get(name or "") for part, name in zip(PARTS, names, strict=True)]
 
 
 class Gather:
-    """Blocks on their way into `Listed`, a few hundred thousand answers at a time."""
+    """Collects blocks and passes them to `Listed`, a few hundred thousand answers at a time."""
 
     def __init__(self, names: Vocabulary, listed: Listed) -> None:
-        """Hold nothing yet."""
+        """Start without blocks."""
         self.names, self.listed = names, listed
         self.sides = {part.side: _Side(number, part) for number, part in enumerate(listed.task.parts)}
 
     def add(self, block: Block) -> None:
-        """Take one list; a side that the task does not ask for is passed over."""
+        """Add a list; lists for sides that are not in the task are skipped."""
         side = self.sides.get(block.side)
         if side is None:
             return
@@ -74,9 +76,9 @@ class Gather:
         if HOLE in values:
             if not self.listed.lenient:
                 raise InputError(
-                    f"{block.where}: an answer that the graph does not know",
+                    f"{block.where}: an answer is not in the graph",
                     got=repr(block.answers[values.index(HOLE)]),
-                    do=f"mend the list, or leave such answers out: {LENIENT}",
+                    do=["correct the list, or leave such answers out with ", LENIENT],
                 )
             self.listed.left_out["unknown answers"] += values.count(HOLE)
             known = [value != HOLE for value in values]
@@ -87,7 +89,7 @@ class Gather:
             self._count(side)
 
     def _targets(self, side: _Side, block: Block) -> list[int]:
-        """Find the targets that a list is for, by their numbers in the part."""
+        """Return the targets of a list, by their numbers in the part."""
         triple, hole = self.names.triple(block.triple), HOLES[block.side][0]
         asked = tuple(HOLE if i == hole else number for i, number in enumerate(triple))
         query = side.queries.get(asked)
@@ -98,13 +100,13 @@ class Gather:
         if not targets:
             self.listed.left_out[NOT_ASKED] += 1
             return []
-        # a triple that stands in the split twice may have two lists of its own
+        # a triple that is in the split twice may have two lists
         if side.given[targets[0]] == (len(targets) if alone else 1):
             if not self.listed.lenient:
                 raise InputError(
                     f"{block.where}: a second list for one query",
                     got=" ".join(name or "?" for name in block.triple),
-                    do=f"keep one of them, or let the first count: {LENIENT}",
+                    do=["keep one of them, or use the first with ", LENIENT],
                 )
             self.listed.left_out["second lists for one query"] += 1
             return []
@@ -112,7 +114,7 @@ class Gather:
         return targets
 
     def flush(self) -> None:
-        """Count what is still held."""
+        """Count the blocks that are still held."""
         for side in self.sides.values():
             self._count(side)
 
@@ -145,7 +147,7 @@ class _Side:
         self.scores += scores
 
     def take(self, name: Callable[[int], str]) -> Batch:
-        """Give what is held, and hold nothing any more."""
+        """Return the held lists as a batch, and start anew."""
         batch = Batch(
             np.array(self.targets),
             Lists(offsets(self.lengths), np.array(self.values, dtype=np.int64)),

@@ -1,4 +1,4 @@
-"""Text files read line by line, gzipped or not, so that their size does not matter."""
+"""Reads text files of any size line by line, gzipped or not."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
+from evenrank._internal.files import as_path
 from evenrank.errors import InputError
 
 
 def lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
-    """Give where each line stands (`file:number`) and its text; empty lines are passed over."""
+    """Yield the place of each line (`file:number`) and its text, without empty lines."""
+    path = as_path(path)
     try:
-        with Path(path).open("rb") as raw:
+        with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if zipped else Path(path).open("rb") as file:
+        with gzip.open(path, "rb") if zipped else path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 where = f"{path}:{number}"
                 try:

@@ -1,4 +1,4 @@
-"""A Lightning callback that ranks in full after every epoch: sampling is not needed to be quick."""
+"""A Lightning callback that ranks against all candidates after every epoch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
-from evenrank.metrics.adjusted import Expression
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.ranking import rank
 from evenrank.ranking.scorer import Factoring, Scorer
 from evenrank.ranks.ranks import Ranks
@@ -27,30 +26,57 @@ DEFAULT = ("mrr", "index(mrr)", "hits@1", "hits@10", "mr", "index(mr)")
 
 
 class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightning is absent
-    """Ranks tasks with the module that is being trained, and logs metrics to monitor.
+    """Rank tasks with the module in training, and log metrics.
 
-    `valid` is ranked at the end of every validation (of every epoch of training, where there is no
-    validation), `test` at the end of a test; metrics are logged as `valid/index_mrr`, `test/hits_at_10`
-    and so on, for checkpoints, early stopping and loggers. `scorer` makes of the module what `er.rank`
-    takes (`lambda module: er.models.ComplEx(module.entity, module.relation)`); without it, the module
-    itself is ranked. `ranks` holds the last ranks. Among several processes the first one ranks. How
-    often to validate, the trainer says (`check_val_every_n_epoch`), to all that monitor alike.
+    Metrics are logged as ``valid/index_mrr``, ``test/hits_at_10`` and so on, for checkpoints, early
+    stopping and loggers. Of several processes, the first one ranks. The trainer's
+    ``check_val_every_n_epoch`` sets how often. The attribute `ranks` holds the last ranks.
+
+    Parameters
+    ----------
+    *metrics : str, Metric or list of these
+        The metrics; by default MRR, hits@1, hits@10, MR, and the adjusted index of MRR and MR.
+    valid : Task, optional
+        Ranked at the end of every validation, or of every training epoch if there is no validation.
+    test : Task, optional
+        Ranked at the end of a test.
+    scorer : callable, optional
+        Converts the module to a scorer, such as
+        ``lambda module: er.models.ComplEx(module.entity, module.relation)``; by default the module
+        itself is the scorer.
+    prefix : str, default ""
+        Prefix of the logged names.
+    **options
+        Options of `evenrank.rank`.
+
+    Raises
+    ------
+    InputError
+        If there is no task.
     """
 
     def __init__(
         self,
-        *metrics: str | Expression,
+        *metrics: Metrics,
         valid: Task | None = None,
         test: Task | None = None,
         scorer: Callable[[Any], Any] | None = None,
         prefix: str = "",
         **options: Any,
     ) -> None:
-        """Take the tasks, what stands before the names logged, and further options of `er.rank`."""
         if valid is None and test is None:
-            raise InputError("nothing to rank", do="give valid=graph.task('valid'), test=, or both")
-        self.metrics = [*map(parse, metrics or DEFAULT)]  # here, so that a misspelt one costs no epoch
+            raise InputError("nothing to rank", do="set valid=graph.task('valid'), test=, or both")
+        self.metrics = [
+            *map(parse, listed(metrics) or DEFAULT)
+        ]  # here, so that a misspelt one costs no epoch
         tasks = {"valid": valid, "test": test}
+        for split, task in tasks.items():
+            if task is not None and not isinstance(task, Task):
+                raise InputError(
+                    f"{split} must be a Task", got=type(task).__name__, do="graph.task(...)"
+                )
+        if scorer is not None and not callable(scorer):
+            raise InputError("scorer must be callable", got=type(scorer).__name__)
         self.tasks = {f"{prefix}{split}/": task for split, task in tasks.items() if task is not None}
         self.prefix = prefix
         self.scorer = scorer
@@ -58,27 +84,27 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
         self.ranks: Ranks | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Refuse what cannot be ranked, and names that another one logs too: they would get the mean."""
+        """Check that the module can be ranked, and that no other callback logs the same names."""
         if self.scorer is None and not isinstance(pl_module, Scorer | Factoring):
             raise InputError(
                 "the module has no method score(queries, candidates) to rank it by",
                 got=type(pl_module).__name__,
-                do="give it one, or say what to rank: scorer=lambda module: er.models.ComplEx(...)",
+                do="add one, or set scorer=lambda module: er.models.ComplEx(...)",
             )
         alike = [callback for callback in trainer.callbacks if isinstance(callback, RankingCallback)]
         ((name, times),) = Counter(name for callback in alike for name in callback.tasks).most_common(1)
         if times > 1:
             raise InputError(
-                "two callbacks would log the same names", got=f"{name}...", do="give one a prefix="
+                "two callbacks log the same names", got=f"{name}...", do="set the prefix= of one"
             )
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Rank where checkpoints and early stopping look for what they monitor."""
+        """Rank the validation task."""
         if not trainer.sanity_checking:
             self._rank("valid", trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Rank here where there is no validation."""
+        """Rank the validation task if the trainer does not validate."""
         if not trainer.enable_validation:
             self._rank("valid", trainer, pl_module)
 
@@ -97,13 +123,13 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
                 self.ranks = rank(self.scorer(module) if self.scorer else module, task, **self.options)
             values = self.ranks.evaluate(*self.metrics).to_dict(name, plain=True)
         values = trainer.strategy.broadcast(values)
-        # as tensors, because Lightning takes a number for float32
+        # as tensors, because Lightning converts numbers to float32
         module.log_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()})
 
 
 @contextmanager
 def _evaluating(module: LightningModule) -> Iterator[None]:
-    """Switch dropout and the like off, and then each part of the module back to what it was."""
+    """Switch the module to evaluation mode, and then each part back to its mode."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

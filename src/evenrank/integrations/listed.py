@@ -1,14 +1,14 @@
-"""Lists of answers, as rule miners, language models and search engines give them, counted into ranks.
+"""Ranks from top-k lists of answers, as rule miners, language models and search engines write them.
 
-A list names the answers a model holds best, and says nothing of the rest. For target `t` of a query with
+A list names the best answers of a model and leaves out the rest. For target `t` of a query with
 candidates `C` and known answers `K`, let `L` be what is listed in `C` without `K` and `t`:
 
     t is listed:      better, equal = how many of L score higher than t, or the same
     t is not listed:  better = #L; equal = all other candidates: t may stand anywhere among them
 
-So the rules `optimistic` and `pessimistic` bound every metric, whatever order the rest has, and
-`expected` is the mean over all of its orders. What is listed comes before what is not, even where a
-list was cut between answers of one score.
+So the tie-breaking rules `optimistic` and `pessimistic` bound every metric, whatever the order of the
+rest, and `expected` is the mean over all orders. Listed answers come before all others, even where a
+list was cut between answers of the same score.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats, Ints, nan_error
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Lists, Part, Task, in_place
 
 Order = Literal["scores", "listed"]
 WORDS: dict[Order, str] = {"scores": "by score, equal ones tied", "listed": "in the order listed"}
-LENIENT = "lenient=True (--lenient)"
+LENIENT = Option("lenient", True)
 
 
 def check_order(order: str) -> None:
-    """Refuse an order that is none."""
+    """Check the order of lists."""
     if order not in WORDS:
         raise InputError("unknown order of lists", got=repr(order), allowed=", ".join(WORDS))
 
 
 class Batch(NamedTuple):
-    """Lists for some targets of a part: list `i` is for target `targets[i]`, as the part numbers them.
+    """Lists for some targets of a part: list `i` is for target `targets[i]` of the part.
 
-    `scores` are those of the listed answers, None where only their order counts; `where(i)` says in
-    words where list `i` stands, and `name(answer)` what an answer is called.
+    `scores` are those of the listed answers, or None if only their order counts; `where(i)` describes
+    the place of list `i`, and `name(answer)` is the name of an answer.
     """
 
     targets: Ints
@@ -53,12 +53,14 @@ class Batch(NamedTuple):
 
 
 class Listed:
-    """What lists say of a task's targets so far; a target without a list may stand anywhere."""
+    """Counts lists for the targets of a task; targets without a list may rank anywhere."""
 
     def __init__(self, task: Task, *, lenient: bool = False) -> None:
-        """Begin with no lists; `lenient` leaves out what cannot count, where else it is an error."""
+        """Start without lists; `lenient` leaves invalid answers out instead of raising an error."""
+        if not isinstance(task, Task):
+            raise InputError("task must be a Task", got=type(task).__name__, do="graph.task(...)")
         self.task, self.lenient = task, lenient
-        self.left_out: Counter[str] = Counter()  # in words: what was left out, and how often
+        self.left_out: Counter[str] = Counter()  # description of what was left out: how often
         self._better = [np.zeros(len(part.targets), np.int64) for part in task.parts]
         self._equal = [part.candidates - 1 for part in task.parts]
         self._found = [np.zeros(len(part.targets), bool) for part in task.parts]
@@ -73,7 +75,7 @@ class Listed:
         self._found[number][at], self._asked[number][at] = found, True
 
     def _distinct(self, batch: Batch) -> _Answers:
-        """Flatten the lists; of an answer that stands twice in one, its best place counts."""
+        """Flatten the lists; of an answer that is in a list twice, the better place counts."""
         lists = batch.lists
         owner, values = lists.owner, lists.values
         scores = batch.scores
@@ -90,9 +92,9 @@ class Listed:
             if not self.lenient:
                 i = int(np.flatnonzero(again)[0])
                 raise InputError(
-                    f"{batch.where(int(owner[i]))}: an answer stands twice in one list",
+                    f"{batch.where(int(owner[i]))}: an answer is listed twice",
                     got=batch.name(int(values[i])),
-                    do=f"mend the list, or let its best place count: {LENIENT}",
+                    do=["correct the list, or use the better place with ", LENIENT],
                 )
             # a list that several targets share is counted once
             lists_with, repeats = (each.tolist() for each in np.unique(owner[again], return_counts=True))
@@ -101,16 +103,16 @@ class Listed:
         return _Answers(owner[~again], values[~again], scores[~again])
 
     def ranks(self, model: str, order: Order, *, best_of: str | None = None) -> Ranks:
-        """Give the ranks, and say of what could not count that it did not.
+        """Return the ranks, and warn about lists and answers that were left out.
 
-        `best_of` names a key: of the targets that share it, only the best is kept.
+        `best_of` is the name of a key: of the targets that share it, only the best is kept.
         """
         better, equal, found, asked = map(
             self._whole, (self._better, self._equal, self._found, self._asked)
         )
         if not asked.any():
             raise InputError(
-                "no list is for a query of the task",
+                "none of the lists is for a query of the task",
                 got=", ".join(f"{n:,} {what}" for what, n in self.left_out.items()) or "no lists",
                 do="check the data set, the split and the side",
             )
@@ -131,13 +133,13 @@ class Listed:
         return ranks.with_protocol(replace(self.task.protocol, model=model, scores=scores))
 
     def _whole(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Put a column of all parts into the order in which targets were asked."""
+        """Concatenate a column of all parts in the order of the task's targets."""
         pairs = zip(self.task.parts, columns, strict=True)
         return np.concatenate([in_place(part, column) for part, column in pairs])
 
 
 class _Answers(NamedTuple):
-    """Listed answers, the number of the list each is in, and their scores."""
+    """Listed answers, the number of the list of each, and their scores."""
 
     owner: Ints
     values: Ints
@@ -145,7 +147,7 @@ class _Answers(NamedTuple):
 
 
 def _count(part: Part, at: Ints, answers: _Answers) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Count better and equal for some targets of a part, and say which are listed."""
+    """Count better and equal candidates for some targets of a part; also return which are listed."""
     owner, values, scores = answers
     query = part.query_of[at]
     rivals = ~_among(part.known, query[owner], values, part.size)
@@ -158,18 +160,18 @@ def _count(part: Part, at: Ints, answers: _Answers) -> tuple[Ints, Ints, NDArray
         return np.bincount(owner[which], minlength=len(at))
 
     found = count(own) > 0
-    goal = np.zeros(len(at))
-    goal[owner[own]] = scores[own]
-    listed, beside = count(rivals), goal[owner]
+    target_score = np.zeros(len(at))
+    target_score[owner[own]] = scores[own]
+    listed, beside = count(rivals), target_score[owner]
     higher, same = count(rivals & (scores > beside)), count(rivals & (scores == beside))
     rest = part.candidates[at] - 1 - listed
     return np.where(found, higher, listed), np.where(found, same, rest), found
 
 
 def _among(lists: Lists, which: Ints, values: Ints, size: int) -> NDArray[np.bool_]:
-    """Say of each value whether it is in the list named beside it; lists are sorted.
+    """Return for each value whether it is in its list; lists are sorted.
 
-    `np.isin` would hash all lists anew for each batch: half the time of reading a file.
+    `np.isin` would hash all lists again for each batch: half the time of reading a file.
     """
     ordered, wanted = lists.owner * size + lists.values, which * size + values
     if not len(ordered):

@@ -1,8 +1,8 @@
-"""OGB's predictions (`y_pred_pos`, `y_pred_neg`) as ranks, and ranks as OGB's evaluator reports them.
+"""Ranks from OGB predictions (`y_pred_pos`, `y_pred_neg`), and results in the format of its evaluator.
 
-Where OGB ranks by MRR (ogbl-wikikg2, ogbl-biokg, ogbl-citation2), each positive has candidates of its
-own, a row of `y_pred_neg`; where by hits@K or ROC-AUC (ogbl-ppa, ogbl-collab, ogbl-vessel), all share
-one list.
+Where OGB uses MRR (ogbl-wikikg2, ogbl-biokg, ogbl-citation2), each positive has its own negatives, a
+row of `y_pred_neg`; where it uses hits@K or ROC-AUC (ogbl-ppa, ogbl-collab, ogbl-vessel), all positives
+share one list.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Ints, array, host, nan_error
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import MRR
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks
 
+__all__ = ["ranks", "result"]
+
 POSITIVE, NEGATIVE = "y_pred_pos", "y_pred_neg"
-AT = (1, 3, 10)  # of the lists beside mrr_list
+AT = (1, 3, 10)  # the k of the hits@k lists beside mrr_list
 SCORES_AT_ONCE = 2**22
 
 
@@ -31,10 +33,28 @@ def ranks(
     keys: Mapping[str, ArrayLike] | None = None,
     protocol: Protocol | Mapping[str, Any] | None = None,
 ) -> Ranks:
-    """Rank each positive of the dictionary that OGB's evaluator takes among its negatives.
+    """Rank each positive among its negatives.
 
-    Arrays may be NumPy's or torch's, on any device. A NaN is refused; OGB takes it for the best score.
+    Parameters
+    ----------
+    predictions : mapping
+        The dictionary of OGB's evaluator: ``y_pred_pos`` of shape (n,), and ``y_pred_neg`` of shape
+        (n, k), or (k,) for all positives. NumPy arrays or torch tensors on any device.
+    keys, protocol : optional
+        As for `Ranks`.
 
+    Returns
+    -------
+    Ranks
+
+    Raises
+    ------
+    InputError
+        If arrays are missing or differ in shape, or scores contain NaN, which OGB counts as the best
+        score.
+
+    Examples
+    --------
     >>> given = {"y_pred_pos": [0.5, 0.9], "y_pred_neg": [[0.5, 0.7, 0.1], [0.2, 0.3, 0.1]]}
     >>> found = ranks(given)
     >>> found.better.tolist(), found.equal.tolist(), found.candidates.tolist()
@@ -55,7 +75,7 @@ def ranks(
     own = negative.ndim == 2
     if positive.ndim != 1 or negative.ndim not in (1, 2) or (own and len(positive) != len(negative)):
         raise InputError(
-            "positives and negatives do not fit each other",
+            "positives and negatives differ in shape",
             got=f"shapes {positive.shape} and {negative.shape}",
             allowed=f"{POSITIVE} of shape (n,) with {NEGATIVE} of shape (n, k), or (k,) for all",
         )
@@ -82,7 +102,7 @@ def _refuse_nan(name: str, values: NDArray[Any]) -> None:
 
 
 def _beside(positive: NDArray[Any], negative: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Compare each positive with its row, a few million scores at a time."""
+    """Compare each positive with its own negatives, a few million scores at a time."""
     better, equal = np.zeros((2, len(positive)), np.int64)
     step = max(1, SCORES_AT_ONCE // max(1, negative.shape[1]))
     for first in range(0, len(positive), step):
@@ -94,30 +114,51 @@ def _beside(positive: NDArray[Any], negative: NDArray[Any]) -> tuple[Ints, Ints]
 
 
 def _shared(positive: NDArray[Any], negative: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Compare all positives with one sorted list."""
+    """Compare all positives with one sorted list of negatives."""
     ordered = np.sort(negative)
     low, high = (np.searchsorted(ordered, positive, side) for side in ("left", "right"))
     return len(ordered) - high, high - low
 
 
 def result(ranked: Ranks, metric: str = "mrr") -> dict[str, Any]:
-    """Report ranks as OGB's evaluator does, under its names and with its rules for ties.
+    """Return results with the names and the tie-breaking rules of OGB's evaluator.
 
-    `mrr` gives a value per target, in `hits@1_list`, `hits@3_list`, `hits@10_list` and `mrr_list`, of
-    mean ranks; `hits@50`, or any other k, one value, of the worst ranks; `rocauc` one value, where ties
-    count a half.
+    Parameters
+    ----------
+    ranked : Ranks
+        The ranks.
+    metric : str, default "mrr"
+        ``"mrr"`` returns values per target, from mean ranks: ``hits@1_list``, ``hits@3_list``,
+        ``hits@10_list`` and ``mrr_list``. ``"hits@50"``, or another k, returns one value, from
+        pessimistic ranks; ``"rocauc"`` one value, where ties count half.
 
+    Returns
+    -------
+    dict
+        Values by OGB's names.
+
+    Raises
+    ------
+    InputError
+        If OGB does not report the metric, or ``"rocauc"`` lacks the numbers of candidates.
+
+    Examples
+    --------
     >>> result(Ranks([0, 2], [0, 1], 5), "hits@3"), result(Ranks([0, 2], [0, 1], 5), "rocauc")
     ({'hits@3': 0.5}, {'rocauc': 0.6875})
     """
     # read: snap-stanford/ogb, ogb/linkproppred/evaluate.py
+    if not isinstance(ranked, Ranks):
+        raise InputError("ranked must be Ranks", got=type(ranked).__name__)
     mean = ranked.better + ranked.equal / 2 + 1
     if metric == "rocauc":
+        if not ranked.has_candidates:
+            raise InputError("rocauc needs the numbers of candidates", do=["set ", Option("candidates")])
         return {metric: float((1 - (mean - 1) / (ranked.candidates - 1)).mean())}
     expression = parse(metric)
     if expression == MRR:
         lists = {f"hits@{k}_list": (mean <= k).astype(np.float32) for k in AT}
         return {**lists, "mrr_list": 1 / mean.astype(np.float32)}
     if not str(expression).startswith("hits@"):
-        raise InputError("OGB reports no such metric", got=metric, allowed="mrr, hits@k, rocauc")
+        raise InputError("not a metric of OGB", got=metric, allowed="mrr, hits@k, rocauc")
     return {str(expression): ranked.evaluate(expression, ties="pessimistic")[expression]}

@@ -1,4 +1,4 @@
-"""OpenKE: rank its modules; `er.models.load` reads its checkpoints."""
+"""OpenKE: convert its modules to scorers. `er.models.load` reads its checkpoints."""
 
 from evenrank.models.readers.openke import convert
 

@@ -1,4 +1,4 @@
-"""PyTorch Geometric: rank its modules; `er.models.load` reads its checkpoints."""
+"""PyTorch Geometric: convert its modules to scorers. `er.models.load` reads its checkpoints."""
 
 from evenrank.models.readers.pyg import convert
 

@@ -1,7 +1,7 @@
-"""Classifiers judged as rankers: scorers for `cross_validate`, `GridSearchCV` and the rest.
+"""Ranking metrics for scikit-learn: scorers for `cross_validate`, `GridSearchCV` and others.
 
-A classifier scores every class; the right one has a rank among them. Nothing of scikit-learn is
-imported: anything with `classes_` and `decision_function` or `predict_proba` will do.
+A classifier scores every class, and the true class has a rank among them. scikit-learn is not imported:
+any object with `classes_` and `decision_function` or `predict_proba` works.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenrank._internal import columns
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Expression
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties, check_ties
 from evenrank.ranks.ranks import Ranks
 
@@ -23,13 +24,37 @@ __all__ = ["RankingScorer", "ranks", "scorer"]
 
 @dataclass(frozen=True)
 class RankingScorer:
-    """What `scoring=` takes: called with a fitted classifier, inputs and classes; higher is better."""
+    """A scorer for the ``scoring`` parameter of scikit-learn; made by `scorer`.
+
+    Parameters
+    ----------
+    metrics : tuple of expressions
+        The parsed metrics.
+    ties : str, default "expected"
+        The tie-breaking rule.
+    """
 
     metrics: tuple[Expression, ...]
     ties: Ties = "expected"
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float | dict[str, float]:  # noqa: N803
-        """Give the value, or one per name; negated where less is better, and named `neg_` then."""
+        """Evaluate a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : object
+            The classifier.
+        X : array-like
+            Inputs.
+        y : array-like
+            True classes.
+
+        Returns
+        -------
+        float or dict of str to float
+            One value, or several by name. Where lower is better, values are negated, and names start
+            with ``neg_``.
+        """
         values = ranks(estimator, X, y).evaluate(*self.metrics, ties=self.ties).to_dict(plain=True)
         for metric, name in zip(self.metrics, [*values], strict=True):
             if metric.increasing is False:
@@ -37,32 +62,67 @@ class RankingScorer:
         return values if len(values) > 1 else values.popitem()[1]
 
 
-def scorer(*metrics: str | Expression, ties: Ties = "expected") -> RankingScorer:
-    """Make a scorer of one metric, or of several for `cross_validate`, which names them.
+def scorer(*metrics: Metrics, ties: Ties = "expected") -> RankingScorer:
+    """Make a scorer of one metric, or of several metrics for `cross_validate`.
 
+    Parameters
+    ----------
+    *metrics : str, Metric or list of these
+        The metrics.
+    ties : str, default "expected"
+        The tie-breaking rule.
+
+    Returns
+    -------
+    RankingScorer
+        Higher is better for every value.
+
+    Raises
+    ------
+    InputError
+        If there is no metric, or the tie-breaking rule is unknown.
+
+    Examples
+    --------
     >>> scorer("index(mrr)"), scorer("mrr", "mr").metrics
     (RankingScorer(metrics=(Adjusted('index(mrr)'),), ties='expected'), (Metric('mrr'), Metric('mr')))
     """
-    if not metrics:
+    parsed = tuple(dict.fromkeys(map(parse, listed(metrics))))
+    if not parsed:
         raise InputError("a scorer needs a metric", do="e.g. scorer('index(mrr)')")
     check_ties(ties)
-    return RankingScorer(tuple(dict.fromkeys(map(parse, metrics))), ties)
+    return RankingScorer(parsed, ties)
 
 
 def ranks(estimator: Any, X: Any, y: ArrayLike) -> Ranks:  # noqa: N803  # scikit-learn's names
-    """Rank the right class of each row of `X` by a classifier's scores.
+    """Rank the true class of each row by a classifier's scores.
 
-    `y` holds a class per row, or a column per class that marks all that are right: then each is ranked,
-    the others of its row left out.
+    Parameters
+    ----------
+    estimator : object
+        A fitted classifier.
+    X : array-like
+        Inputs.
+    y : array-like
+        A class per row, or for several labels an indicator matrix with a column per class: then each
+        true class is ranked without the other true classes of its row.
+
+    Returns
+    -------
+    Ranks
+        With the key ``class``.
+
+    Raises
+    ------
+    InputError
+        If the estimator does not score classes, or a class was not seen in training.
     """
     scores, classes = _scores(estimator, X)
-    right = y.toarray() if hasattr(y, "toarray") else np.asarray(y)  # marks are often sparse
+    right = y.toarray() if hasattr(y, "toarray") else columns.as_array("y", y)  # may be sparse
     protocol = {"model": type(estimator).__name__, "candidates": "classes"}
     if right.ndim == 2:
         if right.shape != scores.shape:
-            raise InputError(
-                "scores and right answers differ in shape", got=f"{scores.shape} and {right.shape}"
-            )
+            raise InputError("scores and y differ in shape", got=f"{scores.shape} and {right.shape}")
         row, column = np.nonzero(right)
         keys = {"row": row, "class": classes[column]}
         return Ranks.from_scores(scores[row], column, right[row] != 0, keys=keys, protocol=protocol)
@@ -70,7 +130,7 @@ def ranks(estimator: Any, X: Any, y: ArrayLike) -> Ranks:  # noqa: N803  # sciki
     unseen = [name for name in dict.fromkeys(right.tolist()) if name not in place]
     if unseen:
         raise InputError(
-            "a class that was not seen in training has no rank",
+            "y has a class that was not seen in training",
             got=repr(unseen[0]),
             allowed=f"the {len(place):,} classes of the fitted {type(estimator).__name__}",
             do="keep every class in each training fold (StratifiedKFold)",
@@ -80,13 +140,13 @@ def ranks(estimator: Any, X: Any, y: ArrayLike) -> Ranks:  # noqa: N803  # sciki
 
 
 def _scores(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N803
-    """Give scores by row and class, and the classes."""
-    # decision values first: probabilities may have run into 0 and 1, and tie there
+    """Return scores by row and class, and the classes."""
+    # decision values first: probabilities may saturate at 0 and 1, and tie there
     for name in ("decision_function", "predict_proba"):
         if hasattr(estimator, name):
             given = getattr(estimator, name)(X)
             classes = getattr(estimator, "classes_", ())
-            if np.ndim(classes[:1]) > 1:  # several outputs, each with classes of its own
+            if np.ndim(classes[:1]) > 1:  # several outputs, each with its own classes
                 break
             scores = np.asarray(given)
             if scores.ndim == 1:  # of the second of two classes

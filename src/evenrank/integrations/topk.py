@@ -1,12 +1,12 @@
-"""Top-k lists of rule miners, language models and leaderboards: ranks, with honest bounds for the rest.
+"""Ranks from top-k lists of rule miners, language models and leaderboards, with bounds for the rest.
 
     ranks(task, lists)        lists of ids, one for each target of a task
     anyburl(path, graph)      AnyBURL's and PyClause's blocks of text
     jsonl(path, graph)        a JSON object per line, as a script around a language model writes them
-    wikikg90m(predictions)    what the evaluators of OGB-LSC take
+    wikikg90m(predictions)    the dictionary of OGB-LSC's evaluators
 
-How they are counted, and what they leave open, is told in `evenrank.integrations.listed`. Known answers
-that a list holds are left out, as the task says.
+`evenrank.integrations.listed` defines the ranks and their bounds. Known true answers in a list are left
+out as the task is filtered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Ints, host
+from evenrank._internal.files import as_path
 from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.graphs.graph import PARTS, Graph
@@ -32,6 +32,8 @@ from evenrank.integrations._lines import lines
 from evenrank.integrations.listed import LENIENT, Batch, Listed, Order, check_order
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import HOLE, Lists, Part, Task, offsets
+
+__all__ = ["anyburl", "jsonl", "ranks", "wikikg90m"]
 
 TAILS = "h,r->t"
 PLACES = 1001  # the candidates of each query of WikiKG90M, version 1
@@ -50,12 +52,35 @@ def ranks(
     lenient: bool = False,
     model: str = "lists",
 ) -> Ranks:
-    """Rank a task's targets by lists of answers, one for each target in the order of `task.keys`.
+    """Rank the targets of a task by lists of answers.
 
-    Answers are ids, best first; or with scores, where higher is better and equal ones tie. In a matrix,
-    -1 fills what a shorter list leaves empty. An answer that stands twice in a list, or that is no
-    candidate, is an error; `lenient` lets the best place count, and leaves the unknown out.
+    Parameters
+    ----------
+    task : Task
+        The targets.
+    lists : sequence of array-like of int
+        Ids of answers, best first: a list for each target, in the order of ``task.keys``. In a matrix,
+        -1 pads shorter lists.
+    scores : sequence of array-like, optional
+        Scores of the answers; higher is better, equal scores tie. Without them the order counts.
+    lenient : bool, default False
+        Leave out answers that are not candidates, and use the better place of an answer that is listed
+        twice, instead of raising an error.
+    model : str
+        Name of the model, for the protocol.
 
+    Returns
+    -------
+    Ranks
+        Optimistic and pessimistic ranks bound what is not listed.
+
+    Raises
+    ------
+    InputError
+        If an answer is listed twice or is not a candidate, or lists and targets differ in number.
+
+    Examples
+    --------
     >>> task = Task.of([[0], [1]], targets=[3, 4], size=10, known=([[0]], [7]))
     >>> result = ranks(task, [[7, 5, 3], [8, 9]])
     >>> result.better.tolist(), result.equal.tolist(), result.candidates.tolist()
@@ -68,6 +93,8 @@ def ranks(
 
 def _ids(task: Task, lists: Any, scores: Any, lenient: bool) -> Listed:
     """Count lists of ids."""
+    if not isinstance(task, Task):
+        raise InputError("task must be a Task", got=type(task).__name__, do="graph.task(...)")
     answers = _flat("answers", lists)
     answers = Lists(answers.first, columns.integers("answers", answers.values, HOLE))
     given = answers if scores is None else _flat("scores", scores)
@@ -90,11 +117,11 @@ def _ids(task: Task, lists: Any, scores: Any, lenient: bool) -> Listed:
 
 
 def _flat(name: str, rows: Sequence[ArrayLike] | NDArray[Any]) -> Lists:
-    """Join lists, or the rows of a matrix, of any numbers."""
-    if hasattr(rows, "ndim") and rows.ndim == 2:
+    """Concatenate lists, or the rows of a matrix."""
+    if getattr(rows, "ndim", 0) == 2:
         matrix = np.asarray(host(rows))
         return Lists(offsets(np.full(len(matrix), matrix.shape[1])), matrix.ravel())
-    arrays = [np.asarray(row) for row in rows]
+    arrays = [columns.as_array(name, row) for row in (rows if isinstance(rows, Iterable) else [rows])]
     if any(array.ndim != 1 or (array.size and array.dtype.kind not in "iuf") for array in arrays):
         raise InputError(f"{name} must be lists of numbers, or a matrix with a row per target")
     filled = [array for array in arrays if array.size]
@@ -105,17 +132,17 @@ def _flat(name: str, rows: Sequence[ArrayLike] | NDArray[Any]) -> Lists:
 def _batch(
     listed: Listed, part: Part, at: Ints, place: Ints, answers: Lists, scores: NDArray[Any] | None
 ) -> Batch:
-    """Take the lists of some targets, without what fills them up and, leniently, without the unknown."""
+    """Return the lists of some targets without padding and, if lenient, without unknown answers."""
     mine = answers.select(place)
     unknown = mine.values >= part.size
     if unknown.any():
         if not listed.lenient:
             i = int(np.flatnonzero(unknown)[0])
             raise InputError(
-                f"list {place[mine.owner[i]]}: an answer that is no candidate",
+                f"list {place[mine.owner[i]]}: an answer is not a candidate",
                 got=mine.values[i],
                 allowed=f"0 to {part.size - 1:,}",
-                do=f"mend the list, or leave such answers out: {LENIENT}",
+                do=["correct the list, or leave such answers out with ", LENIENT],
             )
         listed.left_out["unknown answers"] += int(unknown.sum())
     kept = ~unknown & (mine.values != HOLE)
@@ -136,23 +163,48 @@ def wikikg90m(
     lenient: bool = False,
     model: str = "lists",
 ) -> Ranks:
-    """Take the dictionary that the evaluators of WikiKG90M and WikiKG90Mv2 take (in `ogb.lsc`).
+    """Rank the predictions for the evaluators of WikiKG90M and WikiKG90Mv2 in `ogb.lsc`.
 
-    Its `h,r->t` has `t_pred_top10`, a row of answers per query, best first, and the right ones: `t` (v2,
-    entities) or `t_correct_index` (v1, places among 1,001 candidates). Nothing is filtered, as nothing
-    is there. Their MRR takes what is not listed for 0; this one says what it may be.
+    Ranks are not filtered, as in OGB. Its MRR counts targets that are not listed as 0; here they have
+    an optimistic and a pessimistic rank.
 
+    Parameters
+    ----------
+    predictions : mapping
+        The evaluator's dictionary. Its ``"h,r->t"`` has ``t_pred_top10``, a row of answers per query,
+        best first, and the targets: ``t`` (v2, entities) or ``t_correct_index`` (v1, places among 1,001
+        candidates).
+    candidates : int, optional
+        Number of candidates; by default that of the data set.
+    lenient : bool, default False
+        Leave out answers that are not candidates, and use the better place of an answer that is listed
+        twice, instead of raising an error.
+    model : str
+        Name of the model, for the protocol.
+
+    Returns
+    -------
+    Ranks
+        Optimistic and pessimistic ranks bound what is not listed.
+
+    Raises
+    ------
+    InputError
+        If the dictionary holds no predictions or no targets.
+
+    Examples
+    --------
     >>> given = {"h,r->t": {"t_pred_top10": [[4, 2, 9], [1, 2, 3]], "t": [9, 7]}}
     >>> found = wikikg90m(given, candidates=1_000)
     >>> found.better.tolist(), found.equal.tolist()
     ([2, 3], [0, 996])
     """
     # read: OGB 1.3.6, ogb/lsc/wikikg90m.py and wikikg90mv2.py
-    given = predictions.get(TAILS, {})
+    given = columns.mapping("predictions", columns.mapping("predictions", predictions).get(TAILS))
     right = next((name for name in ("t_correct_index", "t") if name in given), None)
     if right is None or "t_pred_top10" not in given:
         raise InputError(
-            "no predictions, or no answers to them",
+            "no predictions, or no targets",
             got=", ".join(given or predictions) or "nothing",
             allowed=f"{TAILS!r}: t_pred_top10, and t (v2) or t_correct_index (v1)",
         )
@@ -183,13 +235,38 @@ def anyburl(
     lenient: bool = False,
     model: str = "AnyBURL",
 ) -> Ranks:
-    """Read predictions of AnyBURL or PyClause: a triple, then a line `Heads: ` and a line `Tails: `.
+    """Read predictions of AnyBURL or PyClause.
 
-    Each of these holds names and confidences in turn, with tabs between them. The triple is separated
-    by tabs or, as AnyBURL writes it, by spaces; names that have spaces themselves are found all the
-    same. Equal confidences tie; `order="listed"` trusts the order of the file instead, in which AnyBURL
-    has compared the next best rules, too. `task` is what is asked of the graph: `graph.task("test")`,
-    unless another is given.
+    The file has three lines per triple: the triple, then ``Heads: ...`` and ``Tails: ...`` with
+    alternating names and confidences, separated by tabs. The triple is separated by tabs or, as AnyBURL
+    writes it, by spaces; names may contain spaces.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzipped or not.
+    graph : Graph
+        The graph, whose names the file uses.
+    task : Task, optional
+        The targets; by default ``graph.task("test")``.
+    order : {"scores", "listed"}, default "scores"
+        Rank by score, where equal scores tie, or by the order in the file.
+        AnyBURL's order also compares the next best rules of answers with equal confidence.
+    lenient : bool, default False
+        Leave out answers that are not candidates, and use the better place of an answer that is listed
+        twice, instead of raising an error.
+    model : str
+        Name of the model, for the protocol.
+
+    Returns
+    -------
+    Ranks
+        Optimistic and pessimistic ranks bound what is not listed.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read, or an answer is not in the graph.
     """
     # read: symbolic-kg/PyClause, clause/eval/evaluation.py, clause/config-default.yaml
     names = Vocabulary(graph)
@@ -205,16 +282,43 @@ def jsonl(
     lenient: bool = False,
     model: str | None = None,
 ) -> Ranks:
-    """Read a JSON object per line: a triple with a null for what is asked, and a list of answers.
+    """Read a list of answers from each line of a JSON Lines file.
+
+    Each line is a triple with null for the side that is asked for, and its answers::
 
         {"head": "a", "relation": "r", "tail": null, "answers": ["b", "c"], "scores": [0.9, 0.4]}
 
-    answers all targets of a query; with `"tail": "b", "side": "tail"`, this target alone. Scores may be
-    missing: then the order counts. Any side of the task will do, relations too.
+    Such a list is for all targets of the query; with ``"tail": "b", "side": "tail"`` it is for this
+    target alone. Without scores the order counts. Heads, relations and tails can be asked for.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzipped or not.
+    graph : Graph
+        The graph, whose names the file uses.
+    task : Task, optional
+        The targets; by default ``graph.task("test")``.
+    order : {"scores", "listed"}, default "scores"
+        Rank by score, where equal scores tie, or by the order in the file.
+    lenient : bool, default False
+        Leave out answers that are not candidates, and use the better place of an answer that is listed
+        twice, instead of raising an error.
+    model : str, optional
+        Name of the model, for the protocol; by default the name of the file.
+
+    Returns
+    -------
+    Ranks
+        Optimistic and pessimistic ranks bound what is not listed.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read, or an answer is not in the graph.
     """
-    names = Vocabulary(graph)
-    listed = _named(_jsonl(path), names, graph, task, order, lenient)
-    return listed.ranks(model or Path(path).name, order)
+    name = model or as_path(path).name
+    return _named(_jsonl(path), Vocabulary(graph), graph, task, order, lenient).ranks(name, order)
 
 
 def _named(
@@ -225,10 +329,10 @@ def _named(
     order: Order,
     lenient: bool,
 ) -> Listed:
-    """Count lists of names, as they are read."""
+    """Count lists of names while they are read."""
     check_order(order)
     task = graph.task("test") if task is None else task
-    if task.vocabulary != graph.vocabulary:
+    if isinstance(task, Task) and task.vocabulary != graph.vocabulary:
         raise InputError("the task is not of this graph", do="make it with graph.task(...)")
     listed = Listed(task, lenient=lenient)
     gather = Gather(names, listed)
@@ -267,7 +371,7 @@ def _confidences(where: str, fields: Sequence[str]) -> list[float]:
 
 
 def _triple(where: str, line: str, names: Vocabulary) -> Sequence[str]:
-    """Cut a line into head, relation and tail, at tabs or spaces, so that the graph knows all three."""
+    """Split a line at tabs or spaces into a head, relation and tail of the graph."""
     words = line.split("\t") if "\t" in line else line.split(" ")
     if len(words) == 3:
         return words
@@ -279,7 +383,7 @@ def _triple(where: str, line: str, names: Vocabulary) -> Sequence[str]:
     found = [cut for cut in cuts if None not in names.triple(cut)]
     if len(found) != 1:
         raise InputError(
-            f"{where}: not a triple" if not found else f"{where}: more than one triple could be meant",
+            f"{where}: not a triple" if not found else f"{where}: an ambiguous triple",
             got=repr(line[:60]),
             do="separate head, relation and tail by tabs",
         )
@@ -296,7 +400,7 @@ def _jsonl(path: str | os.PathLike[str]) -> Iterator[Block]:
 
 
 def _block(where: str, record: Any) -> Block:
-    """Check an object and take what it says."""
+    """Convert a JSON object to a block."""
     if not isinstance(record, dict) or not isinstance(record.get("answers"), list):
         raise InputError(f"{where}: not a list of answers", got=repr(record)[:60], allowed=RECORD)
     triple = [None if record.get(part) is None else str(record[part]) for part in PARTS]
@@ -304,9 +408,9 @@ def _block(where: str, record: Any) -> Block:
     side = record.get("side", holes[0] if len(holes) == 1 else None)
     if side not in PARTS or [hole for hole in holes if hole != side]:
         raise InputError(
-            f"{where}: it is not clear what is asked for",
+            f"{where}: the side that is asked for is not clear",
             got=f"side {side}, without {' and '.join(holes) or 'a null'}",
-            do="leave out (null) what is asked for, or name the side",
+            do="set the part that is asked for to null, or add its side",
         )
     answers, scores = list(map(str, record["answers"])), record.get("scores")
     if scores is not None and (
@@ -319,5 +423,5 @@ def _block(where: str, record: Any) -> Block:
 
 
 def _is_whole(score: Any) -> bool:
-    """Say whether a score is a whole number that a float can stand for."""
+    """Whether a score is an integer within the range of floats."""
     return isinstance(score, int) and abs(score) < sys.float_info.max

@@ -1,4 +1,4 @@
-"""TorchKGE: rank its modules; `er.models.load` reads its checkpoints."""
+"""TorchKGE: convert its modules to scorers. `er.models.load` reads its checkpoints."""
 
 from evenrank.models.readers.torchkge import convert
 

@@ -1,9 +1,9 @@
-"""A torchmetrics metric whose state is a tally: many processes give every bit that one would give.
+"""A torchmetrics metric whose state is a tally: any number of processes returns the same bits.
 
 The state is two vectors of int64: the rows of the tally's histograms, `(better, equal, weight, count)`
 and `(candidates, weight, count)`, one after the other, with weights by their bits. Processes gather
-these vectors and count equal rows together, so neither batches nor shards nor their order show in the
-result; a mean of means would.
+these vectors and merge equal rows, so the result does not depend on batches, shards or their order, as
+a mean of means does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Ints, nan_error
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
-from evenrank.metrics.adjusted import Expression
-from evenrank.metrics.grammar import parse
+from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties, check_ties
 from evenrank.ranks.evaluation import evaluate
@@ -34,11 +33,24 @@ __all__ = ["RankingMetric"]
 
 
 class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics is absent
-    """Rank-based metrics of all batches on all processes, adjusted for chance if asked.
+    """Rank-based metrics over all batches and processes, chance-adjusted on request.
 
-    `compute()` gives a scalar for one metric, and a dictionary with plain keys for several (or none: the
-    default table), in float64.
+    Parameters
+    ----------
+    *metrics : str, Metric or list of these
+        The metrics; by default those of the default table.
+    ties : str, default "expected"
+        The tie-breaking rule.
+    **options
+        Options of every torchmetrics metric.
 
+    Raises
+    ------
+    InputError
+        If the tie-breaking rule is unknown.
+
+    Examples
+    --------
     >>> metric = RankingMetric("mrr", "index(hits@1)")
     >>> metric.update(torch.tensor([[0.1, 0.9, 0.5], [0.2, 0.3, 0.4]]), torch.tensor([1, 0]))
     >>> {name: round(value.item(), 3) for name, value in metric.compute().items()}
@@ -50,15 +62,14 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
     ranks: Any  # vectors of counts, a list until processes are synchronised
     sizes: Any
 
-    def __init__(self, *metrics: str | Expression, ties: Ties = "expected", **options: Any) -> None:
-        """Choose the metrics; `options` are those of every torchmetrics metric."""
+    def __init__(self, *metrics: Metrics, ties: Ties = "expected", **options: Any) -> None:
         super().__init__(**options)
         check_ties(ties)
         self.ties = ties
-        self.metrics = tuple(dict.fromkeys(map(parse, metrics)))
+        self.metrics = tuple(dict.fromkeys(map(parse, listed(metrics))))
         self.add_state("ranks", default=[], dist_reduce_fx="cat")
         self.add_state("sizes", default=[], dist_reduce_fx="cat")
-        super().set_dtype(torch.int64)  # for processes that ranked nothing and gather empty vectors
+        super().set_dtype(torch.int64)  # for processes without batches, which gather empty vectors
 
     def update(
         self,
@@ -67,23 +78,42 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         known: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> None:
-        """Count a batch: scores by query and candidate (higher is better) and each query's target.
+        """Add a batch.
 
-        `known` marks other right answers to leave out; the target always stays. What `er.rank` gave
-        can be counted as it is: `update(ranks)`.
+        Parameters
+        ----------
+        scores : Tensor, shape (queries, candidates), or Ranks
+            Scores; higher is better. `Ranks` are added as they are, without further arguments.
+        target : Tensor, shape (queries,)
+            The column of each target.
+        known : Tensor of bool, shape (queries, candidates), optional
+            Known true answers to leave out; the target always stays.
+        weights : Tensor, shape (queries,), optional
+            Weights of the queries.
+
+        Raises
+        ------
+        InputError
+            If shapes do not match, a target is not a column, or scores contain NaN.
         """
         if not isinstance(scores, Ranks):
-            mass = None if weights is None else _host(torch.as_tensor(weights).double())
-            more = Tally.of(*_counted(torch.as_tensor(scores), target, known), mass)
+            mass = None if weights is None else _host(_tensor("weights", weights).double())
+            more = Tally.of(*_counted(_tensor("scores", scores), target, known), mass)
         elif target is known is weights is None:
             more = scores.tally()
         else:
-            raise InputError("ranks bring their targets and weights along", do="update(ranks)")
+            raise InputError("ranks include targets and weights", do="update(ranks)")
         tally = self.tally + more
         self.ranks, self.sizes = [self._state(tally.ranks)], [self._state(tally.sizes)]
 
     def compute(self) -> Tensor | dict[str, Tensor]:
-        """Evaluate what all processes counted."""
+        """Evaluate the batches of all processes.
+
+        Returns
+        -------
+        Tensor or dict of str to Tensor
+            A scalar in float64, or scalars by plain name for several metrics.
+        """
         result = evaluate([self.tally], self.metrics, ties=self.ties)
         values = {
             name: torch.tensor(value, dtype=torch.float64, device=self.device)
@@ -92,17 +122,17 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
         return values if len(values) > 1 else values.popitem()[1]
 
     def set_dtype(self, dst_type: str | torch.dtype) -> Metric:  # noqa: ARG002  # torchmetrics' name
-        """Stay with whole numbers, whatever is asked for: weights, too, are kept by their bits."""
+        """Keep the state in int64, whatever the requested type: weights are stored as their bits."""
         return self
 
     @property
     def higher_is_better(self) -> bool | None:
-        """Whether larger is better; None for several metrics, which may disagree."""
+        """Whether higher is better; None for several metrics, which may differ."""
         return self.metrics[0].increasing if len(self.metrics) == 1 else None
 
     @property
     def tally(self) -> Tally:
-        """What this process counted (within `sync_context`, what all did)."""
+        """The tally of this process, or within `sync_context` that of all processes."""
         return Tally(
             _histogram(self.ranks, "better", "equal", "weight"),
             _histogram(self.sizes, "candidates", "weight"),
@@ -115,7 +145,7 @@ class RankingMetric(Metric):  # type: ignore[misc]  # untyped where torchmetrics
 
 
 def _histogram(state: list[Tensor] | Tensor, *names: str) -> Histogram:
-    """Read vectors of counts, adding rows that are alike."""
+    """Read vectors of counts, merging equal rows."""
     vectors = [state] if isinstance(state, Tensor) else state
     flat = np.concatenate([np.zeros(0, np.int64), *map(_host, vectors)])
     *values, counts = np.ascontiguousarray(flat.reshape(-1, len(names) + 1).T)
@@ -124,19 +154,21 @@ def _histogram(state: list[Tensor] | Tensor, *names: str) -> Histogram:
 
 
 def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tuple[Ints, Ints, Ints]:
-    """Count better, equal and all candidates where the scores are: as `Ranks.from_scores` does."""
+    """Count better, equal and all candidates on the device of the scores, as `Ranks.from_scores`."""
     if target is None:
-        raise InputError("scores need their targets", do="update(scores, target), or update(ranks)")
+        raise InputError("scores need a target", do="update(scores, target), or update(ranks)")
     if scores.ndim != 2:
         raise InputError(
             "scores must be a matrix, a row per query and a column per candidate",
             got=f"shape {tuple(scores.shape)}",
         )
-    goal = columns.repeat("target", columns.integers("target", _host(target), 0), len(scores))
-    columns.refuse(goal >= scores.shape[1], goal, "a target is not among the candidates (columns)")
+    goal = columns.repeat(
+        "target", columns.integers("target", _host(_tensor("target", target)), 0), len(scores)
+    )
+    columns.reject(goal >= scores.shape[1], goal, "a target is not among the candidates (columns)")
     others = torch.ones_like(scores, dtype=torch.bool)
     if known is not None:
-        others = ~torch.as_tensor(known, device=scores.device).bool()
+        others = ~_tensor("known", known).to(scores.device).bool()
     if others.shape != scores.shape:
         raise InputError(
             "known and scores differ in shape", got=f"{tuple(others.shape)} and {tuple(scores.shape)}"
@@ -146,12 +178,20 @@ def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tup
     score = scores.gather(1, at)
     marked = [(scores > score) & others, (scores == score) & others, others]
     counts = [marks.sum(1, dtype=torch.int32) for marks in marked]  # int64 takes twice as long
-    undefined = scores.amax(1).isnan()  # a NaN is what torch gives as the largest
+    undefined = scores.amax(1).isnan()  # the maximum in torch is NaN if there is one
     better, equal, rest, nan = _host(torch.stack([*counts, undefined])).astype(np.int64)
     if nan.any():
         raise nan_error(f"query {np.flatnonzero(nan)[0]}")
     return better, equal, rest + 1
 
 
-def _host(tensor: Any) -> NDArray[Any]:
-    return np.asarray(torch.as_tensor(tensor).detach().cpu().numpy())
+def _tensor(name: str, values: Any) -> Tensor:
+    """Convert to a tensor."""
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be a tensor of numbers", got=type(values).__name__) from None
+
+
+def _host(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy())

@@ -1,9 +1,9 @@
-"""TREC's runs and judgements (qrels) as ranks: one row per relevant document, or per query.
+"""Ranks from TREC runs and relevance judgements (qrels): per relevant document, or per query.
 
 A line of a run is `query Q0 document rank score tag`, and one of the judgements is `query 0 document
-relevance`. As in trec_eval, documents are ordered by score, whatever the column `rank` says; but equal
-scores tie, where trec_eval orders them by name. A run that lists the best thousand says nothing of the
-rest (see `evenrank.integrations.listed`); trec_eval takes what is not listed for what never comes.
+relevance`. As in trec_eval, documents are ordered by score, not by the column `rank`; but equal
+scores tie, where trec_eval orders them by name. Documents that are not listed may rank anywhere below
+the run (see `evenrank.integrations.listed`); trec_eval counts them as never retrieved.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from evenrank._internal import columns
 from evenrank._internal.arrays import Ints
-from evenrank.errors import InputError
+from evenrank._internal.files import as_path
+from evenrank.errors import InputError, Option
 from evenrank.integrations._lines import lines
 from evenrank.integrations.listed import Batch, Listed, Order, check_order
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Lists, Task, offsets
+
+__all__ = ["ranks"]
 
 Targets = Literal["every", "first"]
 RUN = "query Q0 document rank score tag"
@@ -39,16 +42,49 @@ def ranks(
     lenient: bool = False,
     model: str | None = None,
 ) -> Ranks:
-    """Rank the relevant documents of each query among `candidates`, the documents of the collection.
+    """Rank the relevant documents of each query in a TREC run.
 
-    A document is relevant if it is judged `relevant` or more. Each is ranked without the other relevant
-    ones in its way, so that chance is exact. `targets="first"` keeps the best of each query: then `mrr`
-    is trec_eval's `recip_rank` and `hits@k` its `success`, but the level of chance is too low for
-    queries with several relevant documents. The lines of a query must stand together in the run.
+    Each relevant document is ranked without the others as its competitors, so that the null
+    distribution is exact.
+
+    Parameters
+    ----------
+    run : path-like
+        Lines ``query Q0 document rank score tag``; those of a query must be adjacent.
+    judgements : path-like
+        Relevance judgements (qrels): lines ``query 0 document relevance``.
+    candidates : int
+        Number of documents in the collection.
+    relevant : int, default 1
+        Least relevance of a relevant document.
+    targets : {"every", "first"}, default "every"
+        Keep every relevant document, or the best of each query. With ``"first"``, ``mrr`` is
+        trec_eval's ``recip_rank`` and ``hits@k`` its ``success``, but the chance level is too low for
+        queries with several relevant documents.
+    order : {"scores", "listed"}, default "scores"
+        Rank by score, where equal scores tie, or by the order in the file.
+    lenient : bool, default False
+        Use the better place of a document that is listed twice, instead of raising an error.
+    model : str, optional
+        Name of the model, for the protocol; by default the run's tag, or the name of its file.
+
+    Returns
+    -------
+    Ranks
+        Optimistic and pessimistic ranks bound what is not listed.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read, or there are fewer candidates than documents.
     """
     check_order(order)
     if targets not in ("every", "first"):
         raise InputError("unknown targets", got=repr(targets), allowed="every, first")
+    candidates = columns.integer("candidates", candidates, 1)
+    if not isinstance(relevant, int | float):
+        raise InputError("relevant must be a number", got=repr(relevant))
+    name = as_path(run).name
     judged = _judged(judgements, relevant)
     answers = {query: documents for query, documents in judged.items() if documents}
     if not answers:
@@ -67,11 +103,11 @@ def ranks(
             at = np.arange(*part.first[number[query] : number[query] + 2])
             listed.add(0, _batch(result, answers[query], at, candidates, order))
     best_of = "query" if targets == "first" else None
-    return listed.ranks(model or tag or Path(run).name, order, best_of=best_of)
+    return listed.ranks(model or tag or name, order, best_of=best_of)
 
 
 class _Result:
-    """What a run lists for a query."""
+    """The list of a query in a run."""
 
     def __init__(self, where: str, tag: str) -> None:
         self.where, self.tag = where, tag
@@ -80,7 +116,7 @@ class _Result:
 
 
 def _judged(path: str | os.PathLike[str], relevant: int) -> dict[str, list[str]]:
-    """Read the relevant documents of each query that is judged at all."""
+    """Read the relevant documents of each judged query."""
     judged: dict[str, list[str]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for where, line in lines(path):
@@ -93,7 +129,7 @@ def _judged(path: str | os.PathLike[str], relevant: int) -> dict[str, list[str]]
 
 
 def _results(path: str | os.PathLike[str]) -> Iterator[tuple[str, _Result]]:
-    """Give what a run lists, query by query."""
+    """Yield the list of each query in a run."""
     seen: set[str] = set()
     current, result = "", _Result("", "")
     for where, line in lines(path):
@@ -101,7 +137,7 @@ def _results(path: str | os.PathLike[str]) -> Iterator[tuple[str, _Result]]:
         if query != current or not seen:
             if query in seen:
                 raise InputError(
-                    f"{where}: the lines of a query must stand together",
+                    f"{where}: the lines of a query must be adjacent",
                     got=f"query {query} again",
                     do="sort the run: sort -s -k1,1 RUN",
                 )
@@ -118,7 +154,7 @@ def _results(path: str | os.PathLike[str]) -> Iterator[tuple[str, _Result]]:
 def _fields(where: str, line: str, columns: str) -> list[str]:
     fields = line.split()
     if len(fields) != len(columns.split()):
-        raise InputError(f"{where}: not a line of TREC's", got=repr(line[:60]), allowed=columns)
+        raise InputError(f"{where}: not a line in TREC format", got=repr(line[:60]), allowed=columns)
     return fields
 
 
@@ -132,7 +168,7 @@ def _number(where: str, text: str) -> float:
 def _task(
     answers: Mapping[str, Sequence[str]], candidates: int, relevant: int, targets: Targets
 ) -> Task:
-    """Ask for each relevant document; those of a query are numbered from 0, in the order judged."""
+    """Make a task of all relevant documents; those of a query are numbered from 0 as judged."""
     lengths = [len(documents) for documents in answers.values()]
     owner = np.repeat(np.arange(len(answers)), lengths)
     numbers = np.arange(len(owner)) - offsets(lengths)[owner]
@@ -140,7 +176,7 @@ def _task(
         raise InputError(
             "there are fewer candidates than relevant documents",
             got=f"{candidates:,} and {max(lengths):,}",
-            do="give the number of documents in the collection",
+            do=["set ", Option("candidates"), " to the number of documents in the collection"],
         )
     names = list(answers)
     return Task.of(
@@ -166,14 +202,14 @@ def _task(
 
 
 def _batch(result: _Result, relevant: Sequence[str], at: Ints, candidates: int, order: Order) -> Batch:
-    """Number the documents of a result: the relevant ones as the task does, then all others."""
+    """Number the documents of a list: the relevant ones as in the task, then all others."""
     numbers = {document: i for i, document in enumerate(relevant)}
     values = np.array([numbers.setdefault(name, len(numbers)) for name in result.documents])
     if len(numbers) > candidates:
         raise InputError(
-            f"{result.where}: more documents are listed than there are candidates",
+            f"{result.where}: more documents than candidates",
             got=f"{len(numbers):,} and {candidates:,}",
-            do="give the number of documents in the collection",
+            do=["set ", Option("candidates"), " to the number of documents in the collection"],
         )
     names = list(numbers)
     return Batch(

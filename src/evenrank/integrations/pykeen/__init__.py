@@ -1,4 +1,4 @@
-"""PyKEEN: rank its models, replace its evaluator, and exchange triples with it.
+"""PyKEEN: rank its models, replace its evaluator, and convert its triples.
 
     model = er.integrations.pykeen.scorer(pipeline_result.model)   # for er.rank
     graph = er.integrations.pykeen.graph(dataset)                  # from its triples factories
@@ -20,7 +20,7 @@ __all__ = ["BlackBox", "EvenRankEvaluator", "factories", "graph", "scorer"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the evaluator, and PyKEEN with it, when it is first asked for."""
+    """Import the evaluator, and PyKEEN with it, when it is first used."""
     if name != "EvenRankEvaluator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need("pykeen")

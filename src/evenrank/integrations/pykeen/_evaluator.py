@@ -1,4 +1,4 @@
-"""PyKEEN's rank-based evaluator with the ranking done by evenrank: the same keys, the same numbers."""
+"""PyKEEN's rank-based evaluator with ranking by evenrank: the same keys and numbers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,23 @@ EVALUATE = signature(RankBasedEvaluator.evaluate)
 
 
 class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is not there when types are checked
-    """A `RankBasedEvaluator` for pipelines and early stoppers, faster and in bounded memory.
+    """A faster `RankBasedEvaluator` in bounded memory, for pipelines and early stoppers.
 
-    It takes the options of PyKEEN's evaluator, and `memory`, `threads` and `exact` of `er.rank`. Ranks
-    are counted by evenrank, on the model's device; metrics, their keys and conventions are PyKEEN's. Two
-    things differ: scores that are not a number are refused, and `filtered=False` works. What is prepared
-    for an evaluation is kept for the next one of the same triples, so an early stopper pays for it once.
-    `ranked` holds the ranks of the last evaluation for all that evenrank makes of them.
+    evenrank computes ranks, on the model's device; metrics, their keys and conventions are PyKEEN's. Two
+    things differ: scores that contain NaN raise an error, and ``filtered=False`` works. Preparations are
+    kept for the next evaluation of the same triples, so an early stopper needs them once. The attribute
+    `ranked` holds the ranks of the last evaluation.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for PyKEEN's evaluator.
+    memory : int or str, optional
+        Memory limit, as for `evenrank.rank`.
+    threads : int, optional
+        Number of threads, as for `evenrank.rank`.
+    exact : bool, default True
+        Whether ranks are exact, as for `evenrank.rank`.
     """
 
     def __init__(
@@ -44,9 +54,8 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         exact: bool = True,
         **kwargs: Any,
     ) -> None:
-        """Take the options of both."""
         super().__init__(*args, **kwargs)
-        memory_limit(memory), thread_count(threads)  # refuse what is wrong with them before training
+        memory_limit(memory), thread_count(threads)  # raise errors before training
         self._options: dict[str, Any] = {"memory": memory, "threads": threads, "exact": exact}
         self._prepared = _Prepared()
         self._told = False
@@ -54,7 +63,7 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
 
     @wraps(RankBasedEvaluator.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> RankBasedMetricResults:
-        """Evaluate as PyKEEN does without sorting all known triples, which takes it the longest."""
+        """Evaluate as PyKEEN does, without its slowest step: sorting all known triples."""
         bound = EVALUATE.bind(self, *args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
@@ -76,8 +85,8 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         )
 
     def _evaluate_on_device(self, model: Any, **given: Any) -> RankBasedMetricResults:
-        """Rank by evenrank where PyKEEN would go through batches."""
-        if self.mode:  # inductive: each mode has entities of its own
+        """Rank by evenrank instead of PyKEEN's batches."""
+        if self.mode:  # inductive: each mode has its own entities
             return super()._evaluate_on_device(model=model, **given)
         known, among = given["all_pos_triples"], given["restrict_entities_to"]
         known = [known] if is_tensor(known) else known
@@ -100,7 +109,7 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
             optimistic = ranks.better + 1
             pessimistic = optimistic + ranks.equal
             self.ranks[side, "optimistic"].append(optimistic)
-            # in single precision, as PyKEEN has it: its means then have the same digits
+            # in single precision as in PyKEEN, so that means have the same digits
             self.ranks[side, "realistic"].append(((optimistic + pessimistic) / 2).astype(np.float32))
             self.ranks[side, "pessimistic"].append(pessimistic)
             self.num_candidates[side].append(ranks.candidates)
@@ -110,11 +119,13 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         return results
 
 
-evaluator_resolver.register(EvenRankEvaluator)  # searches write down its name, and look it up again
+evaluator_resolver.register(
+    EvenRankEvaluator
+)  # hyperparameter searches store its name and look it up again
 
 
 class _Prepared:
-    """What an evaluation needs of triples alone, kept while these stay the same."""
+    """Preparations that depend on triples alone, kept while these stay the same."""
 
     task: Task
     metrics: Metrics
@@ -124,7 +135,7 @@ class _Prepared:
         self._words: tuple[Any, ...] = ()
 
     def take(self, triples: Ints, known: list[Ints] | None, *words: Any) -> None:
-        """Prepare for triples, unless they are those of the last time."""
+        """Prepare for triples, unless they are those of the last evaluation."""
         rows, words = [triples, *(known or [])], (known is None, *words)
         same = words == self._words and len(rows) == len(self._rows)
         if same and all(map(np.array_equal, rows, self._rows)):
@@ -135,12 +146,12 @@ class _Prepared:
 
 
 def _check(triples: Any, targets: Any) -> None:
-    """Refuse what would end in words that nobody understands."""
+    """Check arguments that would raise obscure errors in PyKEEN."""
     if not is_tensor(triples):
         raise InputError(
             "triples must be a tensor of ids",
             got=type(triples).__name__,
-            do="take the mapped_triples of a triples factory",
+            do="use the mapped_triples of a triples factory",
         )
     if isinstance(targets, str) or not set(targets) <= {*COLUMN, "relation"}:
         raise InputError("unknown targets", got=repr(targets), allowed="a list of head, tail, or both")
@@ -158,7 +169,7 @@ def _task(
     size: int,
     among: tuple[int, ...] | None,
 ) -> Task:
-    """Ask for the heads and tails of triples, among all entities or some."""
+    """Make a task of the heads and tails of triples, among all entities or some."""
     lists: dict[str, Any] = {}
     if among is not None:
         lists = {"candidates": [among], "group": np.zeros(len(triples), dtype=np.int64)}

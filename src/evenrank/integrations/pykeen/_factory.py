@@ -1,4 +1,4 @@
-"""Triples factories of PyKEEN as graphs of evenrank, and graphs as triples factories."""
+"""Converts PyKEEN's triples factories to graphs, and graphs to triples factories."""
 
 from __future__ import annotations
 
@@ -19,9 +19,29 @@ def graph(
     name: str | None = None,
     unseen: Unseen = "keep",
 ) -> Graph:
-    """Take triples factories, or a dataset that has them, as a graph with PyKEEN's own numbering.
+    """Convert triples factories, or a PyKEEN dataset, to a graph with PyKEEN's numbering.
 
-    Inverse triples are left aside: PyKEEN makes them while it trains, and a model brings their rows.
+    Inverse triples are left out: PyKEEN creates them in training, and models include their rows.
+
+    Parameters
+    ----------
+    training : TriplesFactory or Dataset
+        The training triples, or a dataset of all splits.
+    validation, testing : TriplesFactory, optional
+        The other splits.
+    name : str, optional
+        Name of the graph; by default that of the dataset's class, or "graph".
+    unseen : {"keep", "drop"}, default "keep"
+        Whether to keep evaluation triples with entities not seen in training.
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    InputError
+        If a split is not a triples factory.
     """
     name = name or (type(training).__name__.lower() if hasattr(training, "training") else "graph")
     if hasattr(training, "training"):
@@ -30,9 +50,7 @@ def graph(
     given = {split: factory for split, factory in splits if split == "train" or factory is not None}
     for split, factory in given.items():
         if not hasattr(factory, "mapped_triples"):
-            raise InputError(
-                f"{split} is no triples factory", got=type(factory).__name__, do="give PyKEEN's own"
-            )
+            raise InputError(f"{split} must be a triples factory of PyKEEN", got=type(factory).__name__)
     return Graph.of(
         {split: factory.mapped_triples.cpu().numpy() for split, factory in given.items()},
         entities=_names(training, "entity", training.num_entities),
@@ -43,19 +61,34 @@ def graph(
 
 
 def _names(factory: Any, kind: str, count: int) -> int | list[str]:
-    """Give names in the order of ids; where there are only ids, how many."""
+    """Return names in the order of ids, or their number if there are only ids."""
     names = getattr(factory, f"{kind}_id_to_label", None)
     return count if names is None else [str(names[i]) for i in range(count)]
 
 
 def factories(graph: Graph, *, inverse: bool = False) -> dict[str, Any]:
-    """Give a graph's splits as triples factories: `pipeline(**factories(graph), model="RotatE")`.
+    """Convert a graph to triples factories: ``pipeline(**factories(graph), model="RotatE")``.
 
-    `inverse` has the training split create inverse triples. Ids stay as they are in the graph.
+    Parameters
+    ----------
+    graph : Graph
+        The graph; ids stay the same.
+    inverse : bool, default False
+        Whether the training split creates inverse triples.
+
+    Returns
+    -------
+    dict of str to TriplesFactory
+        ``training``, ``validation`` and ``testing``.
+
+    Raises
+    ------
+    InputError
+        If `graph` is not a graph.
     """
     need("pykeen")
     if not isinstance(graph, Graph):
-        raise InputError("not a graph", got=type(graph).__name__, do="er.load(...), or Graph.of(...)")
+        raise InputError("graph must be a Graph", got=type(graph).__name__, do="er.load(...)")
     import torch
     from pykeen.triples import TriplesFactory
 

@@ -1,4 +1,4 @@
-"""PyKEEN's metrics of ranks, digit for digit, with nothing worked out twice."""
+"""PyKEEN's rank-based metrics, to the last digit, without repeated work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykeen.evaluation import RankBasedMetricResults
 from pykeen.evaluation.rank_based_evaluator import RankBasedMetricKey
 from pykeen.metrics import ranking
 
-NORMAL = 0.6744897501960817  # the upper quartile of the normal law, by which PyKEEN scales deviations
+NORMAL = 0.6744897501960817  # upper quartile of the normal distribution, PyKEEN's scale
 
 
 def _geometric(ranks: NDArray[Any]) -> Any:
@@ -22,7 +22,7 @@ def _harmonic(ranks: NDArray[Any]) -> Any:
     return 1.0 / np.mean(1.0 / ranks)
 
 
-# PyKEEN leaves these to SciPy, which takes longer to look at its arguments than to add them up
+# PyKEEN leaves these to SciPy, which takes longer to check its arguments than to add them up
 STEPS: dict[type, Callable[[NDArray[Any]], Any]] = {
     ranking.GeometricMeanRank: _geometric,
     ranking.InverseGeometricMeanRank: lambda ranks: np.reciprocal(_geometric(ranks)),
@@ -33,17 +33,17 @@ STEPS: dict[type, Callable[[NDArray[Any]], Any]] = {
 
 
 class Metrics:
-    """Metrics for targets whose candidate counts stay the same from one evaluation to the next.
+    """Metrics for targets whose numbers of candidates stay the same between evaluations.
 
-    An adjusted metric of PyKEEN's is another one, scaled and shifted by what it makes of the counts.
+    An adjusted metric of PyKEEN scales and shifts its base metric by coefficients of these numbers.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing worked out."""
+        """Start with an empty cache."""
         self._affine: dict[tuple[str, Any], tuple[float, float]] = {}
 
     def of(self, metrics: Iterable[Any], packs: Iterable[Any]) -> RankBasedMetricResults:
-        """Give all metrics of PyKEEN's packs of ranks, by its keys and in its order."""
+        """Compute all metrics of PyKEEN's packs of ranks, by its keys and in its order."""
         each: list[tuple[Any, dict[Any, float]]] = [(pack, {}) for pack in packs]
         return RankBasedMetricResults(
             {
@@ -69,7 +69,7 @@ class Metrics:
 
 
 def _is_affine(metric: Any) -> bool:
-    """Say whether a metric is another one adjusted, in the way that all of PyKEEN's are."""
+    """Whether a metric is an affine function of its base metric, as all adjusted ones of PyKEEN."""
     derived = ranking.DerivedRankBasedMetric
     kind = type(metric)
     return isinstance(metric, derived) and (kind.__call__, kind.adjust) == (

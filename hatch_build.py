@@ -1,6 +1,6 @@
-"""Build hook: compile the counting kernels with the C compiler at hand, for every instruction set.
+"""Build hook: compile the counting kernels for every instruction set, if there is a C compiler.
 
-Without a compiler the package is complete all the same: evenrank then counts with NumPy, slower.
+The package also works without them; evenrank then counts with NumPy, which is slower.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compile_kernels(source: Path, library: Path, compiler: str) -> None:
 
 
 class KernelHook(BuildHookInterface):
-    """Compile, and mark the wheel as one for this platform."""
+    """Compile the kernels, and tag the wheel for this platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Run before files are collected."""
@@ -51,12 +51,12 @@ class KernelHook(BuildHookInterface):
         library = folder / "_kernels.so"
         library.unlink(missing_ok=True)
         if compiler is None or os.name != "posix":
-            self.app.display_warning("no C compiler: evenrank will count with NumPy alone, slower")
+            self.app.display_warning("no C compiler: evenrank will count with NumPy, which is slower")
             return
         try:
             compile_kernels(folder / "_kernels.c", library, compiler)
         except (OSError, subprocess.CalledProcessError) as error:
-            self.app.display_warning(f"kernels not compiled, NumPy will do: {error}")
+            self.app.display_warning(f"kernels not compiled, evenrank will count with NumPy: {error}")
             return
         build_data["pure_python"] = False
         tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")

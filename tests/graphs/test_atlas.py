@@ -81,7 +81,7 @@ def test_counts_are_what_sets_say(graph, split, side, filter_, unseen):
     if wanted:
         assert counted(er.atlas(graph, split, side, **options)) == wanted
     else:
-        with pytest.raises(er.errors.InputError, match="has no triples in such a split"):
+        with pytest.raises(er.errors.InputError, match="has no triples in this split"):
             er.atlas(graph, split, side, **options)
 
 
@@ -252,21 +252,21 @@ BAD = [
     (dict(data="?"), "the atlas has no such data set; got '?'; see `evenrank atlas list`"),
     (
         dict(data="YAGO3-10"),
-        "the atlas has no candidate counts of that data set; got YAGO3-10; "
-        "evenrank atlas build FOLDER --name yago310 adds them",
+        "the atlas has no candidate counts of this data set; got YAGO3-10; "
+        "add them by `evenrank atlas build FOLDER --name yago310`",
     ),
     (dict(data=7), "not a data set; got int; allowed: a name, or a Graph"),
     (
         dict(data="nations", split="dev"),
-        "nations has no triples in such a split; got 'dev'; allowed: train, valid, test",
+        "nations has no triples in this split; got 'dev'; allowed: train, valid, test",
     ),
     (
         dict(data=TOY, split="valid"),
-        "toy has no triples in such a split; got 'valid'; allowed: train, t",
+        "toy has no triples in this split; got 'valid'; allowed: train, t",
     ),
     (dict(data="nations", sides="left"), "unknown sides; got 'left'; allowed: head, tail, both"),
     (dict(data="nations", filter="none"), "unknown filter; got 'none'; allowed: 'all', or None for raw"),
-    (dict(data="nations", unseen="no"), "unknown rule for the unseen; got 'no'; allowed: keep, drop"),
+    (dict(data="nations", unseen="no"), "unknown value of unseen; got 'no'; allowed: 'keep', 'drop'"),
 ]
 
 
@@ -278,9 +278,7 @@ def test_bad_input(arguments, message):
 
 
 def test_a_folder_is_no_name(tmp_path):
-    with pytest.raises(
-        er.errors.InputError, match=r"; evenrank atlas build .* adds a graph of your own"
-    ):
+    with pytest.raises(er.errors.InputError, match=r"; add your own graph by `evenrank atlas build .*`"):
         er.atlas(str(tmp_path))
     with pytest.raises(er.errors.InputError, match="no such data set; got 'aaa"):
         er.atlas("a" * 5000)
@@ -339,11 +337,11 @@ def test_a_registered_name_that_is_not_shipped_may_be_filled_in():
     [
         (
             ["FB15K_237"],
-            "the atlas comes with a data set of that name; got 'fb15k237'; choose another n",
+            "the atlas of the package has a data set of this name; got 'fb15k237'; choose another n",
         ),
         (["--"], "a data set needs a name; got '--'; allowed: letters and digits"),
-        (["toy", "toy"], "two data sets of the same name; got toy, toy"),
-        (["Toy", "to-y"], "two data sets of the same name; got Toy, to-y"),
+        (["toy", "toy"], "two data sets have the same name; got toy, toy"),
+        (["Toy", "to-y"], "two data sets have the same name; got Toy, to-y"),
     ],
 )
 def test_names_that_cannot_be_added(own, names, message):
@@ -387,7 +385,7 @@ def test_a_damaged_own_file_is_named(own, kind, content):
     for use in (atlas.names, lambda: er.atlas("mine"), lambda: atlas.add([atlas.build(TOY)])):
         with pytest.raises(er.errors.InputError) as error:
             use()
-        assert str(error.value).startswith(f"{own} is not an atlas; got "), kind
+        assert str(error.value).startswith(f"{own} is not an atlas, or is damaged; got "), kind
         assert str(error.value).endswith("delete it, and build its data sets again")
         assert "\n" not in str(error.value)
     assert own.read_bytes() == content
@@ -501,7 +499,7 @@ def test_build_adds_a_folder(tmp_path, own):
     assert "some-graph: 3 entities" in run("atlas", "show", "some-graph", "--unseen", "drop")
     many = run("atlas", "build", folder, folder, "--name", "one", code=2)
     assert many == "every folder needs a name, or none; got 1 names for 2 folders"
-    assert "comes with a data set of that name" in run(
+    assert "of the package has a data set of this name" in run(
         "atlas", "build", "kinships", "--name", "kinships", code=2
     )
     wrong = run("atlas", "build", folder, "--name", "yago3-10", code=2)

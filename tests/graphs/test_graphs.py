@@ -6,6 +6,7 @@ import io
 import pickle
 import subprocess
 import sys
+from functools import cache
 from hashlib import sha256
 
 import numpy as np
@@ -16,6 +17,7 @@ import substitute
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import evenrank as er
 from evenrank.errors import InputError
 from evenrank.graphs import Graph, load, registry
 from evenrank.graphs.graph import LARGEST
@@ -285,7 +287,7 @@ def test_of_takes_what_numpy_takes_and_copies():
             return np.array([[0, 0, 1]])
 
     assert Graph.of(Tensor("cpu")).splits["train"].tolist() == [[0, 0, 1]]
-    with raises("train is no array of ids; got can't convert cuda:0 device type tensor to numpy.$"):
+    with raises("train is not an array of ids; got a Tensor on device cuda; move it to the CPU$"):
         Graph.of(Tensor("cuda"))
     mine = np.array([[0, 0, 1]])
     graph = Graph.of(mine)
@@ -300,10 +302,10 @@ def test_of_takes_what_numpy_takes_and_copies():
     [
         (dict(train=[[0, 0]]), r"train must be an array of ids.*got shape \(1, 2\) of int64"),
         (dict(train=[["a", "b", "c"]]), "train must be an array of ids.*got shape .* of <U1"),
-        (dict(train=[[0, 0, 1], [0, 0]]), "train is no array of ids; got setting an array element"),
-        (dict(train=[]), "train has no triples"),
+        (dict(train=[[0, 0, 1], [0, 0]]), "train is not an array of ids; got rows of different lengths"),
+        (dict(train=[]), "the train split has no triples"),
         (dict(train={"test": [[0, 0, 0]]}), "a graph needs a train split; got test"),
-        (dict(train={}), "a graph needs a train split; got no split at all"),
+        (dict(train={}), "a graph needs a train split; got no splits"),
         (dict(train=[[0, 0, 0], [0, -1, 0]]), "train row 1: not the id of a relation; got -1"),
         (dict(train=[[0, 0, 0.5]]), "train row 0: not the id of a tail; got 0.5"),
         (dict(train=[[np.nan, 0, 0]]), "train row 0: not the id of a head; got nan"),
@@ -313,11 +315,14 @@ def test_of_takes_what_numpy_takes_and_copies():
             "test row 0: not the id of a tail; got 2; allowed: whole numbers from 0 to 1",
         ),
         (dict(train=[[0, 1, 0]], relations=1), "train row 0: not the id of a relation; got 1"),
-        (dict(train=[[0, 0, 0]], entities=["a", "b", "a"]), "names of entities must differ; got 'a' 2"),
+        (
+            dict(train=[[0, 0, 0]], entities=["a", "b", "a"]),
+            "the names of entities must be distinct; got 'a' 2",
+        ),
         (dict(train=[[0, 0, 0]], relations="abc"), "relations must be a number or a list.*'abc'"),
         (dict(train=[[0, 0, 0]], entities=[1, 2]), r"entities must be a number or a list.*\[1, 2\]"),
         (dict(train=[[0, 0, 0]], entities=0), "impossible number of entities; got 0; allowed: 1 to"),
-        (dict(train=[[0, 0, 0]], unseen="skip"), "unknown rule for the unseen; got 'skip'; allowed"),
+        (dict(train=[[0, 0, 0]], unseen="skip"), "unknown value of unseen; got 'skip'; allowed"),
     ],
 )
 def test_bad_arrays(arguments, message):
@@ -377,13 +382,13 @@ def test_repr():
         "  train      1,234",
         "  test           1",
         f"  hash       {Graph.of(train, test=[[0, 0, 0]]).hash}",
-        "  note       train: 1,233 of 1,234 triples repeat an earlier one",
+        "  note       train: 1,233 of 1,234 triples are duplicates",
         "  warning    test: 1 of 1 triples are also in train",
     ]
 
 
 def test_unseen():
-    what = "triples have an entity or relation that train never shows"
+    what = "triples have an entity or relation not seen in training"
     notes = [
         f"valid: 1 of 2 {what} (1 entities, 0 relations)",
         f"test: 1 of 1 {what} (0 entities, 1 relations)",
@@ -424,17 +429,17 @@ def test_findings():
         ("ok", "train: 4 triples"),
         ("ok", "valid: 2 triples"),
         ("ok", "test: 3 triples"),
-        ("note", "train: 2 of 4 triples repeat an earlier one"),
-        ("note", "test: 1 of 3 triples repeat an earlier one"),
+        ("note", "train: 2 of 4 triples are duplicates"),
+        ("note", "test: 1 of 3 triples are duplicates"),
         ("warning", "valid: 1 of 2 triples are also in train"),
         ("warning", "test: 2 of 3 triples are also in valid"),
         (
             "note",
-            "test: 1 of 3 triples have an entity or relation that train never shows "
+            "test: 1 of 3 triples have an entity or relation not seen in training "
             "(1 entities, 1 relations); drop them with the option unseen",
         ),
-        ("note", "2 entities and 0 relations stand in no triple"),
-        ("ok", "2 triples lead back to their head"),
+        ("note", "2 entities and 0 relations are in no triple"),
+        ("ok", "2 triples have the same head and tail"),
     ]
     assert graph.notes == tuple(text for severity, text in graph.findings() if severity != "ok")
     assert {severity for severity, _ in Graph.of([[0, 0, 1]], test=[[1, 0, 0]]).findings()} == {"ok"}
@@ -485,18 +490,21 @@ BAD = {
         dict(train__txt=GOOD, test__npy=b""),
         r"more than one layout; got test.npy \(NumPy\) and train.txt \(text\)",
     ),
-    "ragged": (dict(train__txt=GOOD + "a\tb\n"), "train.txt:4: not 3 fields; got 2 fields; mend"),
+    "ragged": (dict(train__txt=GOOD + "a\tb\n"), "train.txt:4: expected 3 fields; got 2 fields; fix"),
     "too many": (
         dict(train__txt=GOOD + "a\tb\tc\td\n" + GOOD),
-        "train.txt:4: not 3 fields; got 4 fields",
+        "train.txt:4: expected 3 fields; got 4 fields",
     ),
     "it evens out": (dict(train__txt=GOOD + "a\tb\nc\td\te\tf\n"), "train.txt:4: .*got 2 fields"),
-    "first line": (dict(train__txt="a b\n"), "train.txt:1: not 3 fields; got 2 fields"),
-    "first, comma": (dict(train__txt="a,b,c,d\n"), "train.txt:1: not 3 fields; got 4 fields"),
-    "blank line": (dict(train__txt=GOOD + "\n" + GOOD), "train.txt:4: not 3 fields; got an empty line"),
-    "blank first": (dict(train__txt="\r\n" + GOOD), "train.txt:1: not 3 fields; got an empty line"),
-    "blank last": (dict(train__txt=GOOD + "\n"), "train.txt:4: not 3 fields; got an empty line"),
-    "ragged csv": (dict(train__csv='"a",r,b\na,b\n'), "train.csv:2: not 3 fields; got 2 fields"),
+    "first line": (dict(train__txt="a b\n"), "train.txt:1: expected 3 fields; got 2 fields"),
+    "first, comma": (dict(train__txt="a,b,c,d\n"), "train.txt:1: expected 3 fields; got 4 fields"),
+    "blank line": (
+        dict(train__txt=GOOD + "\n" + GOOD),
+        "train.txt:4: expected 3 fields; got an empty line",
+    ),
+    "blank first": (dict(train__txt="\r\n" + GOOD), "train.txt:1: expected 3 fields; got an empty line"),
+    "blank last": (dict(train__txt=GOOD + "\n"), "train.txt:4: expected 3 fields; got an empty line"),
+    "ragged csv": (dict(train__csv='"a",r,b\na,b\n'), "train.csv:2: expected 3 fields; got 2 fields"),
     "bad csv": (dict(train__csv='a,r,b\n"a"x,r,b\n'), "train.csv:2: not CSV; got ',' expected after"),
     "empty name": (dict(train__txt=GOOD + "a\t\tb\n"), "train.txt:4: no relation; got None"),
     "empty name, csv": (dict(train__csv='h,r,t\n"a",r,b\n,r,"c"\n'), "train.csv:3: no head"),
@@ -510,11 +518,11 @@ BAD = {
     "not OpenKE's": (openke() | dict(train2id__txt="0 1 0\n"), "train2id.txt: an empty file"),
     "no count": (
         openke() | dict(train2id__txt="0 1 0\n0 1 0\n"),
-        "txt:1: the count .* got '0 1 0' before 1 l",
+        "txt:1: wrong count .* got '0 1 0' before 1 l",
     ),
     "wrong count": (
         openke() | dict(test2id__txt="2\n0 1 0\n"),
-        "test2id.txt:1: the count of lines is not",
+        "test2id.txt:1: wrong count of lines",
     ),
     "word for id": (
         openke() | dict(test2id__txt="1\n0 x 0\n"),
@@ -526,11 +534,11 @@ BAD = {
     ),
     "name twice": (
         openke() | dict(relation2id__txt="2\na b\t0\na b\t1\n"),
-        "n2id.txt:3: name stands twice",
+        "n2id.txt:3: duplicate name",
     ),
     "id twice": (
         openke() | dict(relation2id__txt="2\na\t0\nb\t0\n"),
-        "relation2id.txt:3: id stands twice",
+        "relation2id.txt:3: duplicate id",
     ),
     "ids with holes": (
         text("txt") | dict(entities__dict="0\ta\n2\tb\n"),
@@ -545,10 +553,10 @@ BAD = {
         text("txt") | DICTS | dict(entities__dict="0\t北京\n1\t中国\n"),
         "train.txt:2: head is not in entities.dict; got 'القاهرة'",
     ),
-    "truncated": (dict(train__txt=TRUNCATED), "cannot read .*train.txt; got Compressed file ended"),
+    "truncated": (dict(train__txt=TRUNCATED), "cannot read .*train.txt; it may be damaged"),
     "no Parquet": (dict(train__parquet=b"PAR1"), "cannot read .*train.parquet"),
     "no NumPy": (dict(train__npy=b"1 2 3"), "cannot read .*train.npy"),
-    "pickle": (dict(train__npy=npy(np.array([[{}] * 3]))), "cannot read .*train.npy; got Object arrays"),
+    "pickle": (dict(train__npy=npy(np.array([[{}] * 3]))), "cannot read .*train.npy; it may be damaged"),
     "no triples": (
         dict(train__parquet=parquet(pl.DataFrame({"head": ["a"], "b": [1]}))),
         r"train.parquet has no triples; got columns head, b; allowed: head, relation, tail\[, split\]",
@@ -559,7 +567,7 @@ BAD = {
     ),
     "mixed": (
         dict(train__parquet=parquet(pl.DataFrame({"head": ["a"], "relation": ["r"], "tail": [1]}))),
-        "names and ids are mixed among the entities; got Int64 and String",
+        "the entities mix names and ids; got Int64 and String",
     ),
     "empty cell": (
         dict(train__parquet=parquet(pl.DataFrame({"head": ["a", ""], "relation": "r", "tail": "b"}))),
@@ -576,7 +584,7 @@ BAD = {
     ),
     "split twice": (
         dict(all__parquet=parquet(whole().with_columns(pl.col("split").replace("test", "dev")))),
-        "two words for the split valid; got 'dev'",
+        "two names of the split valid; got 'dev'",
     ),
     "negative id": (
         {f"{s}__parquet": parquet(pl.DataFrame(-a, schema=PARTS)) for s, a in IDS.items()},
@@ -597,17 +605,17 @@ def test_bad_files(case, tmp_path):
 
 def test_bad_paths(tmp_path):
     with raises(
-        "no such folder or graph; got 'nowhere'; allowed: a folder, a Parquet file, or .*nations"
+        "no such folder or benchmark; got 'nowhere'; allowed: a folder, a Parquet file, or .*nations"
     ):
         load("nowhere")
-    with raises("no such folder or graph; got .*missing"):
+    with raises("no such folder or benchmark; got .*missing"):
         load(tmp_path / "missing")
     put(tmp_path, train__txt=GOOD)
-    with raises("a graph is a folder or a Parquet file; got .*train.txt; name its folder"):
+    with raises("a graph is loaded from a folder or a Parquet file; got .*train.txt; pass its folder"):
         load(tmp_path / "train.txt")
     put(tmp_path / "zip", train__txt="").joinpath("train.txt").rename(tmp_path / "zip" / "train.txt.gz")
     (tmp_path / "zip" / "train.txt.gz").write_text(GOOD)
-    with raises("cannot read .*train.txt.gz; got Not a gzipped file"):
+    with raises("cannot read .*train.txt.gz; it may be damaged"):
         load(tmp_path / "zip")
 
 
@@ -716,3 +724,69 @@ def test_ids_are_those_of_pykeen(name):
     kept = load(shared.path(f"datasets/{name}"))
     assert kept.entities[: len(theirs.entities)] == ours.entities
     assert (kept.splits["train"] == theirs.train).all()
+
+
+WRONG = [
+    None,
+    3,
+    3.5,
+    True,
+    [],
+    [None],
+    {},
+    {1: 2},
+    object(),
+    b"x",
+    (),
+    "nope",
+    np.zeros((2, 2)),
+    -1,
+    len,
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "fine"),
+    [
+        (er.load, ()),
+        (lambda x: er.load("nations", unseen=x), ()),
+        (lambda x: er.load("nations", name=x), (None, "nope")),
+        (er.Graph.of, ()),
+        (lambda x: er.Graph.of({"train": x}), ()),
+        (lambda x: er.Graph.of([[0, 0, 1]], valid=x), (None, [], ())),
+        (lambda x: er.Graph.of([[0, 0, 1]], entities=x), (None, 3)),
+        (lambda x: er.Graph.of([[0, 0, 1]], name=x), ("nope",)),
+        (lambda x: er.Graph.of([[0, 0, 1]], unseen=x), ()),
+        (lambda x: nations().task(x), ()),
+        (lambda x: nations().task(sides=x), ()),
+        (lambda x: nations().task(filter=x), (None, [], {}, ())),
+        (lambda x: nations().task(candidates=x), (3,)),
+        (lambda x: nations().task(candidates={"tail": x, "head": x}), ()),
+        (lambda x: nations().task(candidates=3, seed=x), (3,)),
+        (lambda x: nations().task(outside=x), ()),
+        (lambda x: nations().task(protocol=x), (None,)),
+        (lambda x: nations().types(x), ()),
+        (er.atlas, ()),
+        (lambda x: er.atlas("nations", x), ()),
+        (lambda x: er.atlas("nations", sides=x), ()),
+        (lambda x: er.atlas("nations", filter=x), (None,)),
+        (lambda x: er.atlas("nations", unseen=x), ()),
+        (lambda x: er.strata(x, nations()), ()),
+        (lambda x: er.strata(er.Ranks.of([1], 2), x), ()),
+        (lambda x: er.strata(er.Ranks.of([1], 2), nations(), x), ()),
+        (lambda x: er.strata(er.Ranks.of([1], 2), nations(), bins=x), ()),
+    ],
+)
+def test_arguments_of_the_wrong_type(call, fine):
+    """One line of ours, and no TypeError from within."""
+    for x in WRONG:
+        if any(x is value or (type(x) is type(value) and x == value) for value in fine):
+            call(x)
+        else:
+            with pytest.raises(InputError, match=r"^[^\n]+$"):
+                call(x)
+
+
+@cache
+def nations():
+    return er.load("nations")

@@ -161,16 +161,16 @@ def test_unknown_names():
         registry.find("fb15k273")
     with raises("^no such data set; got 'zzz'; see `evenrank data list`$"):
         registry.find("zzz")
-    with raises("no such folder or graph; got 'wn18r'; .*; did you mean wn18rr or wn18"):
+    with raises("no such folder or benchmark; got 'wn18r'; .*; did you mean wn18rr or wn18"):
         load("wn18r")
-    with raises("no such folder or graph; got 'fb15k237'"):
+    with raises("no such folder or benchmark; got 'fb15k237'"):
         load(Path("fb15k237"))  # a path is not a name
     assert registry.lookup("zzz") is None
     for odd in ("a" * 5000, "~nobody-of-that-name/x", "a\0b"):
-        with raises("no such folder or graph"):
+        with raises("no such folder or benchmark"):
             load(odd)
     for path in ("", "./wn18rr", "wn18rr/", "/wn18rr", "~/wn18rr", "data/wn18rr"):
-        with raises(f"no such folder or graph; got '{path}'"):
+        with raises(f"no such folder or benchmark; got '{path}'"):
             load(path)
 
 
@@ -705,7 +705,7 @@ def test_the_paper_counts_without_unseen_entities(known, monkeypatch):
 
 def test_numbers_only(monkeypatch, tmp_path):
     message = (
-        r"^WikiKG90Mv2: its numbers are known, its files are not; get them from https://ogb.stanford.edu"
+        r"^WikiKG90Mv2 cannot be downloaded; only its sizes are known; get its files from https://ogb.stanford.edu"
         r"/docs/lsc/wikikg90mv2/, then load files of your own by their folder, er.load\('path/to/"
         r"wikikg90m-v2'\), or set EVENRANK_DATA to a folder with such a folder wikikg90m-v2 in it$"
     )

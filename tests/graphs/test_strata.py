@@ -163,20 +163,20 @@ def test_no_ranks_have_no_strata(graph, ranks):
 @pytest.mark.parametrize(
     ("keys", "names", "options", "message"),
     [
-        ({"relation": "embassy"}, ["colour"], {}, "no such stratum; got 'colour'; allowed: cardinality"),
+        ({"relation": "embassy"}, ["colour"], {}, "unknown stratum; got 'colour'; allowed: cardinality"),
         (
             {},
             ["cardinality"],
             {},
-            "strata need to know what was ranked; got no key relation; allowed: (th",
+            "the ranks have no key relation; got no keys; rank with er.rank",
         ),
         ({"relation": "embassy"}, [], {}, "got no key side; allowed: relation; rank with evenrank"),
-        ({"relation": "é<b>"}, ["frequency"], {}, "nations does not know every relation of the ranks; "),
+        ({"relation": "é<b>"}, ["frequency"], {}, "nations lacks relations of the ranks; "),
         (
             {"head": ["usa", "atlantis"], "relation": "embassy", "tail": "uk", "side": "tail"},
             [],
             {},
-            "nations does not know every entity of the ranks; got head 'atlantis'; give the graph that",
+            "nations lacks entities of the ranks; got head 'atlantis'; load the graph that",
         ),
         (
             {"head": ["a", "b"], "relation": "embassy", "tail": "uk", "side": "tail"},
@@ -243,7 +243,9 @@ def test_averages_within_groups(ranks):
 
 
 def test_averages_need_queries_and_relations():
-    with pytest.raises(InputError, match="averaging by query needs to know the queries"):
+    with pytest.raises(
+        InputError, match="a macro average over queries requires keys that identify queries"
+    ):
         er.averages(er.Ranks.of([1], 3))
 
 
@@ -301,7 +303,7 @@ def test_shell_shows_averages_side_by_side(file, ranks):
     [
         (["--by", "cardinality"], "cardinality is told from the training triples; name the graph that"),
         (["--by", "side", "--data", "nations"], "--data is there to split by a stratum; allowed: --by"),
-        (["--by", "frequency", "--data", "umls"], "umls does not know every relation of the ranks; got"),
+        (["--by", "frequency", "--data", "umls"], "umls lacks relations of the ranks; got"),
         (["--averages", "--average", "query"], "--averages shows all of them; got --average query as"),
     ],
 )

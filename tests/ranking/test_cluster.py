@@ -182,18 +182,38 @@ def test_a_cluster_without_workers_is_refused(folder):
 
 
 def test_what_is_no_client_is_refused(folder):
-    with pytest.raises(InputError, match=r"a Dask client is needed; got str; distributed.Client"):
+    with pytest.raises(InputError, match=r"not a Dask client; got str; use er.cluster.connect"):
         tally(folder, "tcp://127.0.0.1:8786")
 
 
 @pytest.mark.parametrize(
     ("node", "package", "version", "message"),
     [
-        ("workers", "evenrank", "0.0.9", "worker .* has another evenrank; got 0.0.9, and .* here"),
-        ("workers", "evenrank", None, "worker .* has another evenrank; got none, and .* here"),
-        ("workers", "polars", "0.1", "worker .* has another polars; got 0.1, and .* here"),
-        ("scheduler", "distributed", "1.0", "the scheduler has another distributed; got 1.0, and"),
-        ("scheduler", "python", "3.8.1.final.0", "the scheduler has another python; got 3.8, and"),
+        (
+            "workers",
+            "evenrank",
+            "0.0.9",
+            "worker .* has another version of evenrank; got 0.0.9 there, .* here",
+        ),
+        (
+            "workers",
+            "evenrank",
+            None,
+            "worker .* has another version of evenrank; got none there, .* here",
+        ),
+        ("workers", "polars", "0.1", "worker .* has another version of polars; got 0.1 there, .* here"),
+        (
+            "scheduler",
+            "distributed",
+            "1.0",
+            "the scheduler has another version of distributed; got 1.0 there,",
+        ),
+        (
+            "scheduler",
+            "python",
+            "3.8.1.final.0",
+            "the scheduler has another version of python; got 3.8 there,",
+        ),
     ],
 )
 def test_other_versions_are_refused(folder, client, monkeypatch, node, package, version, message):
@@ -219,11 +239,11 @@ def test_versions_that_understand_each_other_will_do(client, monkeypatch):
     [
         (
             distributed.KilledWorker("count-1", SimpleNamespace(address="tcp://1"), 4),
-            "workers are lost over one part of a file, again and again; got .*count-1.*give each more",
+            "workers died repeatedly while counting one part of a file; got .*count-1.*give each",
         ),
         (
             distributed.CancelledError("total"),
-            "the scheduler is gone; got total; start it, and ask again",
+            "lost the connection to the Dask scheduler; got total; start it, and count again",
         ),
     ],
 )

@@ -136,7 +136,9 @@ def test_workers_killed_at_random(kinships, tmp_path):
         processes = [started() for _ in range(4)]
         try:
             with mock.patch.object(Checkpoint, "keep", keep_and_kill):
-                er.cluster.rank(slow(0.02), kinships, client, checkpoint=tmp_path / "run", progress=False)
+                er.cluster.rank(
+                    slow(0.02), kinships, client, checkpoint=tmp_path / "run", progress=False
+                )
         finally:
             for process in processes:
                 end(process)
@@ -231,7 +233,7 @@ def test_a_block_that_kills_its_workers_is_given_up(client, kinships, tmp_path):
 
 def test_no_cluster(kinships, tmp_path):
     model = er.models.load(MODELS / "kinships-complex.safetensors")
-    with refuses("a Dask client is needed; got str"):
+    with refuses("not a Dask client; got str"):
         er.cluster.rank(model, kinships, "local", checkpoint=tmp_path)
 
 
@@ -267,7 +269,7 @@ def test_files_that_workers_do_not_see(tmp_path):
     ):
         _ = parcel.scorer
     np.save(path, np.eye(6) * 2)
-    with refuses("a worker finds another model by this name; got .*table.npy"):
+    with refuses("a worker has another model at this path; got .*table.npy"):
         _ = parcel.scorer
     with refuses("this model cannot be sent to workers; got .*lock"):
         Parcel(__import__("threading").Lock())
@@ -278,11 +280,11 @@ def test_files_that_workers_do_not_see(tmp_path):
     [
         (
             lambda cluster: cluster.close(),
-            "the scheduler is gone; .*finished blocks are kept: ask again",
+            "lost the connection to the Dask scheduler; .*rank again with the same checkpoint",
         ),
         (
             lambda cluster: cluster.scale(0),
-            "the cluster has lost its workers; got none in 1 s; finished",
+            "the cluster has lost its workers; got none in 1 s; start workers",
         ),
     ],
 )

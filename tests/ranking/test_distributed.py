@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from processes import LONG, together
 
 import evenrank as er
-from evenrank.ranking import _rank as ENGINE
+from evenrank.ranking import _rank as engine
 from evenrank.ranking.engine._count import count_factored, goals
 from evenrank.ranking.engine._native import kernels
 from evenrank.ranking.engine.bounds import FORMS
@@ -231,7 +231,7 @@ def rank_with_kernels_of_triton():
         (er.models.DistMult(rows, wide), typed),
     ):
         want = er.rank(model, task)
-        with mock.patch.object(ENGINE, "_where", return_value=_device.Device("cpu")):
+        with mock.patch.object(engine, "_where", return_value=_device.Device("cpu")):
             got = er.rank(model, task, mesh="candidates")
         assert got.work.kernels.startswith("triton")
         assert alike(got, want), model
@@ -320,7 +320,7 @@ def rank_with_checkpoint(folder, mesh, after=None):
 
     model, task = er.models.load(MODEL), er.load("nations").task()
     with (
-        mock.patch.object(ENGINE, "_whole", return_value=40),
+        mock.patch.object(engine, "_whole", return_value=40),
         mock.patch.object(er.ranking.resume.Checkpoint, "keep", keep),
     ):
         try:
@@ -345,7 +345,9 @@ def test_processes_rank_with_checkpoint_a_folder_and_go_on_there(mesh, tmp_path)
     whole.save(tmp_path / "alone.parquet")
     *want, scores = bits(whole)
     keys = [whole.keys[name].tolist() for name in ("head", "side")]
-    first, second = together(partial(rank_with_checkpoint_by_steps, str(tmp_path / "run"), mesh), 2, tmp_path)
+    first, second = together(
+        partial(rank_with_checkpoint_by_steps, str(tmp_path / "run"), mesh), 2, tmp_path
+    )
     assert first[0] == "RuntimeError: the disk is full"  # the one that writes; the other one hears of it
     assert (
         second[0]
@@ -379,7 +381,9 @@ def test_what_one_process_began_goes_on_with_several(tmp_path):
     task = er.load("nations").task()
     left = task.scores - sum(Blocks(task, 40)[i].scores for i in range(2))
     assert first[0] == second[0] == left
-    assert first[1].startswith(f"InputError: {folder} holds another run; got model ComplEx there")
+    assert first[1].startswith(
+        f"InputError: {folder} is the checkpoint of another ranking; got model ComplEx there"
+    )
     assert second[1].startswith(
         f"EvenrankError: process 0 has failed, and all stop; got InputError: {folder}"
     )
@@ -410,13 +414,13 @@ def rank_badly():
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
     for text in ("rows", "queries=x", "queries=", "queries,queries", ""):
-        refused("this describes no mesh", f"got '{text}'", "allowed: 'queries'", mesh=text)
-    refused("this is no mesh", "got int", "a DeviceMesh of torch", mesh=4)
+        refused("unknown mesh", f"got '{text}'", "allowed: 'queries'", mesh=text)
+    refused("not a mesh", "got int", "a DeviceMesh of torch", mesh=4)
     for text in ("queries=3", "candidates=2,queries=2", "queries,candidates", "queries=0"):
-        refused("a place for each process", f"'{text}' and 2 processes", mesh=text)
+        refused("the mesh does not fit the number of processes", f"'{text}' and 2 processes", mesh=text)
     for names in (None, ("data", "candidates")):
         mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=names)
-        refused("what processes share out", "allowed: queries and candidates", mesh=mesh)
+        refused("what the processes divide", "allowed: queries and candidates", mesh=mesh)
     alone = DeviceMesh("cpu", [0], mesh_dim_names=("queries",))
     if distributed.get_rank():
         refused("not in the mesh", "got process 1", mesh=alone)
@@ -430,7 +434,7 @@ def rank_badly():
     lost = er.Factored("dot", table, FACTORED.queries)
     refused("scores contain NaN", "query", "candidate 6", scorer=lost, mesh="candidates")
     own = er.Factored("dot", TABLE + distributed.get_rank(), FACTORED.queries)
-    refused("the same model and task", "in process [01]", scorer=own, mesh="queries")
+    refused("all processes need the same model and task", "process [01]", scorer=own, mesh="queries")
     drawn = sample(TASK, 2, seed=distributed.get_rank())
     refused("the same model and task", "draw nothing without a seed", task=drawn, mesh="queries")
     small = er.Factored("dot", TABLE[: 9 - distributed.get_rank()], FACTORED.queries)
@@ -454,7 +458,7 @@ def test_refusals(tmp_path):
 
 @needs_torch
 def test_one_process_alone_has_no_mesh():
-    refused("processes that know of each other", "start them with torchrun", mesh="queries")
+    refused("several processes of torch.distributed", "start them with torchrun", mesh="queries")
 
 
 def test_a_mesh_needs_torch(monkeypatch):
@@ -496,7 +500,7 @@ def test_a_process_that_is_gone_ends_all(how):
         job.stop()
     assert job.processes[0].returncode == 1
     last = said.strip().splitlines()[-1]
-    assert "EvenrankError: a process that ranks with this one is gone, or does not answer" in last
+    assert "EvenrankError: another process of the mesh has ended or does not answer" in last
     assert "start all of them again" in last
 
 
@@ -540,7 +544,7 @@ def test_the_first_process_speaks_and_writes(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([MODEL, "--mesh", "rows"], "this describes no mesh; got 'rows'"),  # once they would meet
+        ([MODEL, "--mesh", "rows"], "unknown mesh; got 'rows'"),  # once they would meet
         ([MODEL, "--slip"], "No such option: --slip"),  # long before
         pytest.param(
             [MODEL, "--device", "cuda"],
@@ -573,7 +577,9 @@ def test_each_process_needs_a_gpu(monkeypatch):
         mesh._take_gpu(1)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    with pytest.raises(er.errors.InputError, match=r"got 4 processes, 2 GPUs; start one for each"):
+    with pytest.raises(
+        er.errors.InputError, match=r"got 4 processes, 2 GPUs; start one process per GPU"
+    ):
         mesh._take_gpu(0)  # the first one refuses too, with the words of all
     assert taken == [0]
 

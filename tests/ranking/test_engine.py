@@ -975,3 +975,29 @@ def test_memory_does_not_grow_with_the_entities(kind):
         peaks.append(peak(model, task, kernels="numpy" if kind == "numpy" else None))
     assert peaks[1] < 64e6
     assert peaks[1] - peaks[0] < 40e6
+
+
+WRONG = [None, 3.5, [], [None], {}, {1: 2}, object(), b"x", (), "nope", np.zeros((2, 2)), -1]
+
+
+@pytest.mark.parametrize(
+    ("call", "fine"),
+    [
+        (lambda x: er.rank(x, PLAIN), ()),
+        (lambda x: er.rank(remainder, x), ()),
+        (lambda x: er.rank(remainder, PLAIN, device=x), (None,)),
+        (lambda x: er.rank(remainder, PLAIN, memory=x), (None,)),
+        (lambda x: er.rank(remainder, PLAIN, threads=x), (None,)),
+        (lambda x: er.rank(remainder, PLAIN, exact=x), ()),
+        (lambda x: er.rank(remainder, PLAIN, checkpoint=x), (None, "nope")),
+        (lambda x: er.Factored(x, np.eye(2), remainder), ()),
+        (lambda x: er.Factored("dot", x, remainder), (WRONG[-2],)),
+        (lambda x: er.Factored("dot", np.eye(2), x), ()),
+    ],
+)
+def test_arguments_of_the_wrong_type(call, fine):
+    """One line of ours, and no TypeError from within."""
+    for x in WRONG:
+        if not any(x is value for value in fine):
+            with pytest.raises(er.errors.InputError, match=r"^[^\n]+$"):
+                call(x)

@@ -120,12 +120,12 @@ def test_blocks_have_the_keys_that_all_sides_have():
 
 def test_the_file_is_that_of_ranking_in_one_go(kinships, model, whole, tmp_path):
     with small():
-        ranks = er.rank(model, kinships, into=tmp_path / "run", progress=False)
+        ranks = er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
     assert names(tmp_path / "run") == ["manifest.json", "ranks.parquet"]
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
     assert ranks.work.scores == kinships.scores
     with mock.patch.object(ENGINE._Ranking, "ranks", side_effect=AssertionError):
-        again = er.rank(model, kinships, into=tmp_path / "run", progress=False)
+        again = er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
     assert again.work.scores == 0
     for name, column in ranks._columns().items():
         assert again._columns()[name].tolist() == column.tolist()
@@ -143,7 +143,7 @@ def test_the_file_is_that_of_ranking_in_one_go(kinships, model, whole, tmp_path)
 def test_lists_of_candidates_and_scorers_that_do_not_factor(options, tmp_path):
     task = er.load("nations").task("test", **options)
     with small(20):
-        got = er.rank(by_hash, task, into=tmp_path, progress=False)
+        got = er.rank(by_hash, task, checkpoint=tmp_path, progress=False)
     want = er.rank(by_hash, task, progress=False)
     for name in ("better", "equal", "candidates"):
         assert getattr(got, name).tolist() == getattr(want, name).tolist()
@@ -155,15 +155,15 @@ class Stop(BaseException):
 
 def interrupted(model, task, folder, after, **options):
     """Rank some blocks, and stop."""
-    kept = runs.Run.keep
+    kept = runs.Checkpoint.keep
 
     def keep(run, i, ranks):
         if len(run.missing) <= len(run.blocks) - after:
             raise Stop
         kept(run, i, ranks)
 
-    with small(), mock.patch.object(runs.Run, "keep", keep), pytest.raises(Stop):
-        er.rank(model, task, into=folder, progress=False, **options)
+    with small(), mock.patch.object(runs.Checkpoint, "keep", keep), pytest.raises(Stop):
+        er.rank(model, task, checkpoint=folder, progress=False, **options)
 
 
 def test_finished_blocks_are_not_ranked_again(kinships, model, whole, tmp_path):
@@ -173,7 +173,7 @@ def test_finished_blocks_are_not_ranked_again(kinships, model, whole, tmp_path):
     first = er.Ranks.load(parts[0])  # a file of ranks like any other
     assert first.protocol == er.rank(model, kinships, progress=False).protocol
     with small(7):  # a run keeps the blocks it began with
-        ranks = er.rank(model, kinships, into=tmp_path, progress=False)
+        ranks = er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert ranks.work.scores == kinships.scores - 5 * 24 * 104
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
@@ -187,12 +187,12 @@ def test_what_is_damaged_or_of_another_run_is_ranked_again(kinships, model, whol
     (parts / "00001.parquet").write_bytes((parts / "00001.parquet").read_bytes()[:-9])
     (parts / "00002.parquet").write_bytes((tmp_path / "other/parts/00002.parquet").read_bytes())
     (parts / ".00005.parquet.77.part").write_bytes(b"half")
-    ranks = er.rank(model, kinships, into=tmp_path / "run", progress=False)
+    ranks = er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
     assert ranks.work.scores == kinships.scores - 24 * 104
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
     assert names(tmp_path / "run") == ["manifest.json", "ranks.parquet"]
     (tmp_path / "run" / "ranks.parquet").write_bytes(whole[:100])
-    er.rank(model, kinships, into=tmp_path / "run", progress=False)
+    er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
 
 
@@ -200,7 +200,7 @@ def test_a_block_that_makes_polars_panic_is_ranked_again(kinships, model, whole,
     interrupted(model, kinships, tmp_path, after=4)
     panic = pl.exceptions.PanicException("called `Option::unwrap()` on a `None` value")
     with mock.patch.object(pl, "read_parquet", side_effect=panic):
-        ranks = er.rank(model, kinships, into=tmp_path, progress=False)
+        ranks = er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert ranks.work.scores == kinships.scores
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
@@ -209,18 +209,18 @@ def test_a_block_in_the_place_of_another_is_ranked_again(kinships, model, whole,
     interrupted(model, kinships, tmp_path, after=4)
     parts = tmp_path / "parts"
     (parts / "00000.parquet").write_bytes((parts / "00001.parquet").read_bytes())
-    er.rank(model, kinships, into=tmp_path, progress=False)
+    er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
 def test_ranks_of_another_model_in_the_place_of_the_result_are_not_taken(
     kinships, model, whole, tmp_path
 ):
-    er.rank(model, kinships, into=tmp_path, progress=False)
+    er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     other = er.rank(changed(model, entity=slice(None), by=1), kinships, progress=False)
     other.save(tmp_path / "ranks.parquet")  # a fine file, with the same words of protocol
     assert (tmp_path / "ranks.parquet").read_bytes() != whole
-    ranks = er.rank(model, kinships, into=tmp_path, progress=False)
+    ranks = er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert ranks.work.scores == kinships.scores
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
@@ -231,7 +231,7 @@ def test_files_of_others_in_the_folder_of_a_run_stay(kinships, model, whole, tmp
     for path in mine:
         path.write_text("mine")
     for _ in range(2):
-        er.rank(model, kinships, into=tmp_path, progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path, progress=False)
         assert [path.read_text() for path in mine] == ["mine"] * 3
         assert [path.name for path in (tmp_path / "parts").iterdir()] == ["notes.txt"]
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
@@ -252,38 +252,46 @@ def changed(model, by=None, **arrays):
 def test_another_model_is_refused(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     other = er.models.load(MODELS / "kinships-transe.safetensors")
-    with refuses(f"{tmp_path} holds another run", "model ComplEx there, TransE here", "choose another"):
-        er.rank(other, kinships, into=tmp_path, progress=False)
+    with refuses(
+        f"{tmp_path} is the checkpoint of another ranking",
+        "model ComplEx there, TransE here",
+        "choose another",
+    ):
+        er.rank(other, kinships, checkpoint=tmp_path, progress=False)
     for part in ({"entity": 103}, {"relation": 24}):  # the last bit of one number is another model
-        with refuses("holds another run; got model hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"):
-            er.rank(changed(model, **part), kinships, into=tmp_path, progress=False)
+        with refuses(
+            "is the checkpoint of another ranking; got model hash [0-9a-f]{16} there, [0-9a-f]{16} here"
+        ):
+            er.rank(changed(model, **part), kinships, checkpoint=tmp_path, progress=False)
     with refuses("model hash"):
         er.rank(
-            er.Factored("dot", model.entity, lambda q: model.entity[q[:, 0]]), kinships, into=tmp_path
+            er.Factored("dot", model.entity, lambda q: model.entity[q[:, 0]]),
+            kinships,
+            checkpoint=tmp_path,
         )
 
 
 def test_another_function_is_refused(tmp_path):
     task = er.load("nations").task("test")
-    er.rank(by_hash, task, into=tmp_path, progress=False)
+    er.rank(by_hash, task, checkpoint=tmp_path, progress=False)
 
     def by_hash_of(queries, candidates):
         return by_hash(queries, candidates) + 1
 
     by_hash_of.__name__ = by_hash.__name__
-    with refuses("holds another run; got model hash"):
-        er.rank(by_hash_of, task, into=tmp_path, progress=False)
+    with refuses("is the checkpoint of another ranking; got model hash"):
+        er.rank(by_hash_of, task, checkpoint=tmp_path, progress=False)
 
 
 def test_another_model_that_does_not_factor_is_refused(tmp_path):
     task = er.load("kinships").task("test", sides="relation")
     model = er.models.load(MODELS / "kinships-rotate.safetensors")
     assert model.factored("relation") is None
-    er.rank(model, task, into=tmp_path, progress=False)
+    er.rank(model, task, checkpoint=tmp_path, progress=False)
     for row in range(0, 104, 13):  # most are not among the queries whose scores are compared
-        with refuses("holds another run; got model hash"):
-            er.rank(changed(model, entity=row), task, into=tmp_path, progress=False)
-    assert er.rank(model, task, into=tmp_path, progress=False).work.scores == 0
+        with refuses("is the checkpoint of another ranking; got model hash"):
+            er.rank(changed(model, entity=row), task, checkpoint=tmp_path, progress=False)
+    assert er.rank(model, task, checkpoint=tmp_path, progress=False).work.scores == 0
 
 
 def test_another_task_is_refused(kinships, model, tmp_path):
@@ -293,35 +301,35 @@ def test_another_task_is_refused(kinships, model, tmp_path):
     with refuses(
         "split test there, valid here; task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"
     ):
-        er.rank(model, graph.task("valid"), into=tmp_path, progress=False)
+        er.rank(model, graph.task("valid"), checkpoint=tmp_path, progress=False)
     with refuses("protocol \\(none\\) there, rotate here"):
-        er.rank(model, graph.task("test", protocol="rotate"), into=tmp_path, progress=False)
+        er.rank(model, graph.task("test", protocol="rotate"), checkpoint=tmp_path, progress=False)
     with refuses("filter train, valid, test there, none here"):
-        er.rank(model, graph.task("test", filter=None), into=tmp_path, progress=False)
+        er.rank(model, graph.task("test", filter=None), checkpoint=tmp_path, progress=False)
     part = kinships.parts[0]
     keys = {**part.keys, "side": np.array(["tale"] * len(part.targets), dtype=object)}
     other = replace(kinships, parts=(replace(part, keys=keys), *kinships.parts[1:]))
     with refuses("got task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"):
-        er.rank(model, other, into=tmp_path, progress=False)
+        er.rank(model, other, checkpoint=tmp_path, progress=False)
 
 
 def test_another_version_is_refused(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     with mock.patch.object(er, "__version__", "0.0.9"), refuses("evenrank 0.1.0 there, 0.0.9 here"):
-        er.rank(model, kinships, into=tmp_path, progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     with mock.patch.object(runs, "FORMAT", 2), refuses("format 1 there, 2 here"):
-        er.rank(model, kinships, into=tmp_path, progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path, progress=False)
 
 
 def test_plain_scores_go_on_only_with_their_kernels(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path / "plain", after=2, exact=False)
     interrupted(model, kinships, tmp_path / "exact", after=2)
     with mock.patch.dict(os.environ, {"EVENRANK_KERNELS": "numpy"}):
-        er.rank(model, kinships, into=tmp_path / "exact", progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path / "exact", progress=False)
         with refuses("got kernels [a-z0-9]+ there, numpy here"):
-            er.rank(model, kinships, into=tmp_path / "plain", exact=False, progress=False)
+            er.rank(model, kinships, checkpoint=tmp_path / "plain", exact=False, progress=False)
     with refuses("scores float32 there, float64, certified here"):
-        er.rank(model, kinships, into=tmp_path / "plain", progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path / "plain", progress=False)
 
 
 def test_only_one_run_writes_into_a_folder(kinships, model, tmp_path):
@@ -331,16 +339,16 @@ def test_only_one_run_writes_into_a_folder(kinships, model, tmp_path):
         FileLock(folder / ".lock"),
         refuses(f"another run is writing into this folder; got {folder}; wait for it"),
     ):
-        er.rank(model, kinships, into=folder, progress=False)
-    er.rank(model, kinships, into=folder, progress=False)
+        er.rank(model, kinships, checkpoint=folder, progress=False)
+    er.rank(model, kinships, checkpoint=folder, progress=False)
 
 
 def test_folders_of_others_are_left_alone(kinships, model, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with refuses("a folder of their own", "has notes.txt in it and no manifest.json", "empty folder"):
-        er.rank(model, kinships, into=tmp_path, progress=False)
+    with refuses("not a checkpoint folder", "contains notes.txt and no manifest.json", "empty folder"):
+        er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     with refuses("cannot write into .*notes.txt; got File exists; choose another folder"):
-        er.rank(model, kinships, into=tmp_path / "notes.txt", progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path / "notes.txt", progress=False)
 
 
 def test_a_folder_of_others_is_not_written_to(kinships, model, tmp_path):
@@ -348,8 +356,8 @@ def test_a_folder_of_others_is_not_written_to(kinships, model, tmp_path):
     mine = [tmp_path / ".lock", tmp_path / ".movie.part", tmp_path / "films" / ".movie.part"]
     for path in mine:
         path.write_text("mine")
-    with refuses("a folder of their own", "has .movie.part in it"):
-        er.rank(model, kinships, into=tmp_path, progress=False)
+    with refuses("not a checkpoint folder", "contains .movie.part"):
+        er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert [path.read_text() for path in mine] == ["mine"] * 3
 
 
@@ -369,16 +377,16 @@ def check_damaged(text, task, model, folder):
     else:
         (folder / "manifest.json").write_text(text)
     with refuses("manifest.json is not a manifest of evenrank; choose another folder"):
-        er.rank(model, task, into=folder, progress=False)
+        er.rank(model, task, checkpoint=folder, progress=False)
 
 
 def test_parts_that_cannot_be_written(kinships, model, whole, tmp_path):
     interrupted(model, kinships, tmp_path, after=0)
     (tmp_path / "parts").write_text("")
     with refuses("cannot write .*00000.parquet; got File exists; choose another place"):
-        er.rank(model, kinships, into=tmp_path, progress=False)
+        er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     (tmp_path / "parts").unlink()
-    er.rank(model, kinships, into=tmp_path, progress=False)
+    er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
@@ -420,7 +428,7 @@ RANK = """
     def rank(folder):
         task = er.load("kinships").task("test")
         model = er.models.load(Path(er.__file__).parent / "models/bundled/kinships-complex.safetensors")
-        er.rank(model, task, into=folder, progress=False, threads=1)
+        er.rank(model, task, checkpoint=folder, progress=False, threads=1)
 """
 
 
@@ -503,18 +511,18 @@ def test_a_full_disk(tmp_path, kinships, model, whole):
         said == f"cannot write {folder}/parts/00000.parquet; got File too large; choose another place\n"
     )
     assert names(folder) == ["manifest.json", "parts"]
-    er.rank(model, kinships, into=folder, progress=False)
+    er.rank(model, kinships, checkpoint=folder, progress=False)
     assert (folder / "ranks.parquet").read_bytes() == whole
 
 
 SLOWLY = script("""
-    keep = er.runs.Run.keep
+    keep = er.ranking.resume.Checkpoint.keep
 
     def slowly(run, i, ranks):
         time.sleep(0.01)
         keep(run, i, ranks)
 
-    er.runs.Run.keep = slowly
+    er.ranking.resume.Checkpoint.keep = slowly
     rank(sys.argv[1])
 """)
 
@@ -557,17 +565,17 @@ def shell(*arguments):
 def test_the_shell_goes_on_with_a_run(kinships, model, whole, tmp_path):
     interrupted(model, kinships, tmp_path / "run", after=5)
     arguments = (MODELS / "kinships-complex.safetensors", "--data", "kinships", "-m", "mrr")
-    first = shell(*arguments, "--into", tmp_path / "run")
+    first = shell(*arguments, "--checkpoint", tmp_path / "run")
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
     assert f"{5 * 24 * 104:,} scores were there already; ranks in {tmp_path / 'run'}" in first.stderr
-    again = shell(*arguments, "--into", tmp_path / "run")
+    again = shell(*arguments, "--checkpoint", tmp_path / "run")
     assert again.stdout == first.stdout == shell(*arguments).stdout
     assert (
         again.stderr == f"{kinships.scores:,} scores were there already; ranks in {tmp_path / 'run'}\n"
     )
-    refused = shell(*arguments, "--into", tmp_path / "run", "--split", "valid")
+    refused = shell(*arguments, "--checkpoint", tmp_path / "run", "--split", "valid")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "holds another run; got split test there, valid here" in refused.stderr
+    assert "is the checkpoint of another ranking; got split test there, valid here" in refused.stderr
 
 
 def test_the_shell_maps_models_only_for_workers(tmp_path):
@@ -580,17 +588,29 @@ def test_the_shell_maps_models_only_for_workers(tmp_path):
     runner, seen = CliRunner(), []
     with mock.patch("evenrank.cli._rank.read_model", lambda *_, **given: seen.append(given["mapped"])):
         runner.invoke(app, ["rank", str(path), "--data", "nations"])
-        runner.invoke(app, ["rank", str(path), "--data", "nations", "--into", str(tmp_path / "run")])
+        runner.invoke(
+            app, ["rank", str(path), "--data", "nations", "--checkpoint", str(tmp_path / "run")]
+        )
         with mock.patch("evenrank.ranking.cluster.connect"):
             runner.invoke(
-                app, ["rank", str(path), "--data", "nations", "--into", str(tmp_path), "--dask", "local"]
+                app,
+                [
+                    "rank",
+                    str(path),
+                    "--data",
+                    "nations",
+                    "--checkpoint",
+                    str(tmp_path),
+                    "--dask",
+                    "local",
+                ],
             )
     assert seen == [False, False, True]
 
 
 def test_the_shell_ranks_several_models_into_a_folder_each(tmp_path):
     models = [MODELS / f"nations-{name}.safetensors" for name in ("complex", "transe")]
-    done = shell(*models, "--data", "nations", "--into", tmp_path)
+    done = shell(*models, "--data", "nations", "--checkpoint", tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.parent.name for path in tmp_path.glob("*/ranks.parquet")} == {m.stem for m in models}
 
@@ -605,7 +625,7 @@ def test_the_shell_makes_a_folder_for_the_ranks_of_several_models(tmp_path):
         assert f"the ranks of several models need a folder; got {out}; name one, or" in refused.stderr
 
 
-@pytest.mark.parametrize("option", ["--into", "-o"])
+@pytest.mark.parametrize("option", ["--checkpoint", "-o"])
 def test_two_models_of_one_name_are_refused_before_the_work(option, tmp_path):
     models = [tmp_path / folder / "m.safetensors" for folder in "ab"]  # which are not there to be read
     done = shell(*models, "--data", "nations", option, tmp_path / "new")
@@ -617,12 +637,15 @@ def test_two_models_of_one_name_are_refused_before_the_work(option, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dask", "local"], "a cluster ranks into a folder; got --dask without --into; name one"),
         (
-            ["--dask", "local", "--into", "run", "--threads", "2"],
+            ["--dask", "local"],
+            "a cluster ranks into a folder; got --dask without --checkpoint; name one",
+        ),
+        (
+            ["--dask", "local", "--checkpoint", "run", "--threads", "2"],
             "got --dask with --threads, --no-exact",
         ),
-        (["--dask", "local", "--into", "run", "--no-exact"], "rank exactly, each thread a block"),
+        (["--dask", "local", "--checkpoint", "run", "--no-exact"], "rank exactly, each thread a block"),
     ],
 )
 def test_what_the_shell_refuses(options, message):

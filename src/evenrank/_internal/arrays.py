@@ -16,7 +16,7 @@ Function = Callable[[Floats], Floats]
 
 
 def is_tensor(values: Any) -> bool:
-    """Tell whether an object is a tensor of torch, without importing torch."""
+    """Return whether an object is a tensor of torch, without importing torch."""
     return hasattr(values, "detach")
 
 

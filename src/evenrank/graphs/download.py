@@ -45,7 +45,7 @@ def folder(entry: Entry) -> Path:
 
 
 def cached(entry: Entry) -> bool:
-    """Tell whether every file of a benchmark is in the cache, as published."""
+    """Return whether every file of a benchmark is in the cache, as published."""
     place = folder(entry)
     return bool(entry.files) and all(
         (place / file).is_file() and _digest(place / file) == digest

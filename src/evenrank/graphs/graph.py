@@ -200,7 +200,7 @@ class Graph:
         filter: Sequence[str] | Literal["all"] | None = "all",  # noqa: A002  # the field's word
         candidates: Candidates = "all",
         seed: int = 0,
-        outside: Outside = "refuse",
+        outside: Outside = "raise",
         protocol: protocols.Name | None = None,
     ) -> Task:
         """Build the ranking task of a split: by default tails, then heads, filtered.
@@ -220,7 +220,7 @@ class Graph:
             mapping from relations to lists of ids, or a list of ids per triple.
         seed : int, default 0
             Seed of the sample.
-        outside : {"refuse", "add"}, default "refuse"
+        outside : {"raise", "add"}, default "raise"
             What to do if a target is not among its candidates: raise an error, or add it for itself
             alone.
         protocol : str, optional
@@ -397,8 +397,12 @@ def check_unseen(unseen: Any) -> None:
 def _array(split: str, values: ArrayLike) -> NDArray[Any]:
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on another device
-        raise InputError(f"{split} is not an array of ids", got=str(error).splitlines()[0]) from None
+    except ValueError:
+        got = "rows of different lengths"
+        raise InputError(f"{split} is not an array of ids", got=got) from None
+    except (TypeError, RuntimeError):  # a tensor on another device
+        got = f"a {type(values).__name__} on device {getattr(values, 'device', None)}"
+        raise InputError(f"{split} is not an array of ids", got=got, do="move it to the CPU") from None
     if array.shape == (0,):
         array = np.empty((0, 3), dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iuf":

@@ -222,7 +222,7 @@ def _bytes(file: Path) -> bytes:
 
 
 def _unreadable(file: Path, error: Exception) -> InputError:
-    got = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    got = getattr(error, "strerror", None)
     return InputError(
         f"cannot read {file}", got=got, do="it may be damaged, truncated or of another format"
     )

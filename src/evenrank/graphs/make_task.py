@@ -274,7 +274,7 @@ def _lists(
         return Lists.of(list(mine)), None
     asked = np.unique(triples[:, 1]).tolist()
     missing = [relation for relation in asked if relation not in mine]
-    if missing and outside == "refuse":
+    if missing and outside == "raise":
         raise InputError(
             f"relation {graph.relations[missing[0]]} has no candidates on side {side}",
             do=[

@@ -224,7 +224,7 @@ class _Ranking:
         if self.yardstick is not None:
             given = getattr(self.scorer, "gamma", None) is not None  # only models of distances have one
             distances = any(given if f is None else f.form != "dot" for _, f in plan)
-            return self.yardstick.said(distances)
+            return self.yardstick.describe(distances)
         kinds = {
             "as given"
             if factored is None
@@ -355,7 +355,7 @@ def _where(device: Any, scorer: Any) -> Device | None:
 
 
 def _certified(where: Device | None, part: Part, factored: Factored) -> bool:
-    """Tell whether a device certifies in any case: distances, lists, and all that plain torch counts."""
+    """Return whether a device certifies in any case: distances, lists, plain torch."""
     return where is not None and (
         where.kernels is None or part.lists is not None or factored.form != "dot"
     )

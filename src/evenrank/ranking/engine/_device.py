@@ -47,7 +47,7 @@ def kernels_for(device: torch.device, *, plain_torch: bool) -> Any:
 
 
 def cuda_is_there() -> bool:
-    """Tell whether a GPU is available."""
+    """Return whether a GPU is available."""
     return bool(torch.cuda.is_available())
 
 
@@ -83,7 +83,7 @@ class Device:
         return int(free)
 
     def has_room(self, model: Any) -> bool:
-        """Tell whether a model's arrays and their converted copies fit, or are on the device already."""
+        """Return whether a model's arrays and their copies fit, or are on the device already."""
         if getattr(model, "device", None) == str(self.device):
             return True
         arrays = (getattr(model, name) for name in getattr(model, "ARRAYS", ()))

@@ -193,7 +193,7 @@ def _count(a, b, al, bl, row_first, row_end, goal, low, high, length, weight, sq
             if FORM == 2:
                 half = (tl.load(square + column, mask=columns, other=0.0) * 0.5).to(tl.float32)
                 acc -= half[None, :]
-                more += tl.max(half, axis=0) * 1.4e-7  # 2.3 units, for half and for taking it off
+                more += tl.max(half, axis=0) * 1.4e-7  # 2.3 units, for half and for subtracting it
         shard = program % SHARDS  # the list has parts, so that not all programs wait for one counter
     while most > 0:
         real = target < end

@@ -177,7 +177,7 @@ class ProcessGroup:
         ]
 
     def divides(self, name: str) -> bool:
-        """Tell whether the processes divide the queries, or the candidates."""
+        """Return whether the processes divide the queries, or the candidates."""
         return name in self.groups and self.groups[name].size() > 1
 
     def _range(self, name: str, size: int) -> tuple[int, int]:

@@ -130,7 +130,7 @@ _blas = _Blas()
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Tell whether an error means that memory ran out: NumPy's, or torch's by its name."""
+    """Return whether an error means that memory ran out: NumPy's, or torch's by its name."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)

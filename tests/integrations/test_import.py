@@ -220,7 +220,9 @@ def test_ampligraph_in_the_shell(tmp_path):
         "--data excludes --candidates; leave one of them out"
     )
     many = (tmp_path / "ranks.npy", tmp_path / "two.npz")
-    assert refused("import", "ampligraph", *many, "--candidates", 9).startswith("this source is read from one file")
+    assert refused("import", "ampligraph", *many, "--candidates", 9).startswith(
+        "this source is read from one file"
+    )
 
 
 def held(truth):

@@ -49,6 +49,9 @@ class Candidates:
         self.null = cache(partial(NullDistribution, sizes=sizes))
         self.range = cache(self._range)
 
+    def __repr__(self) -> str:
+        return f"Candidates({self.sizes.total:,} tasks: {self.protocol})"
+
     def raw(self, given: PublishedValue) -> float:
         """Convert a published value back to the raw metric.
 

@@ -229,6 +229,9 @@ class Sample:
                 self.group, self.part, self._unit_of, self._group_of = groups, part, unit_of, group_of
         self._within = np.bincount(self._group_of, minlength=count)  # units in each group
 
+    def __repr__(self) -> str:
+        return f"Sample({len(self.ranks):,} targets, {self.units:,} units, {self.groups:,} groups)"
+
     @property
     def groups(self) -> int:
         """Number of fixed groups."""

@@ -216,7 +216,7 @@ def test_rows_are_joined_whatever_their_order(ranked):
 
 def test_ranks_given_stay_as_they_were(ranked):
     told = er.strata(ranked[1], er.load("nations"), "cardinality")
-    before = dict(told.keys), dict(told.protocol)
+    before = dict(told.keys), told.protocol
     Report(ranked[0], told).html()
     assert (told.keys, told.protocol) == before
 
@@ -695,6 +695,22 @@ def test_files_without_candidates_can_be_given_them(tmp_path):
     assert run("report", tmp_path / "r.csv", "--candidates", "9", "--format", "csv", "--level", "0.9")
 
 
+def test_ranks_without_candidates_have_no_chance_levels(tmp_path):
+    keys = {"relation": ["r", "r", "s"]}
+    models = {
+        name: er.Ranks.of(ranks, keys=keys) for name, ranks in (("a", [1, 2, 5]), ("b", [2, 2, 9]))
+    }
+    made = Report(models, on="row")
+    assert made.findings.value("", "unnamed data", "a") == pytest.approx(17 / 30)
+    assert isnan(made.findings.value("index", "unnamed data", "a"))
+    rows = made.findings.curves()
+    assert {row["model"] for row in rows} == {"a", "b"}
+    assert max(row["rank"] for row in rows) == 9
+    text = made.save(tmp_path / "r.html").read_text()
+    assert "3 targets among an unknown number of candidates; a and b." in text
+    assert reload(tmp_path / "r.html").to_json() == made.to_json()
+
+
 def test_singular_forms(tmp_path):
     keys = {"head": "h", "relation": "r", "tail": "t", "side": "tail"}
     one = er.Ranks.of([1], 1, keys=keys, protocol={"data": "d", "model": "m"})
@@ -757,7 +773,7 @@ def test_wrong_types(tmp_path):
             er.report(tmp_path / "r.md", ranks, made_up("b", 4), **wrong)
     file = tmp_path / "bare.csv"
     pl.DataFrame({"rank": [1, 2, 5]}).write_csv(file)
-    for candidates in ("x", None, [], 2.5, object()):
+    for candidates in ("x", [], 2.5, object()):
         with pytest.raises(InputError):
             er.report(tmp_path / "r.md", file, candidates=candidates)
     assert not (tmp_path / "r.md").exists()
@@ -785,16 +801,16 @@ def test_one_graph_and_one_metric_need_no_list(ranked):
                 saved(f, "x.parquet", made_up("a", 3)),
                 saved(f, "y.parquet", made_up("b", 3, n=90)),
             ],
-            "the models on made up cannot be compared: the models have different "
-            "targets; got 30 only in {f}/x.parquet and 0 only in {f}/y.parquet",
+            "the models whose protocols name the data set made up cannot be compared: the models have "
+            "different targets; got 30 only in {f}/x.parquet and 0 only in {f}/y.parquet",
         ),
         (
             lambda f: [made_up("a", 3), er.Ranks([0] * 120, 0, 9, keys=keys(120), protocol=MADE_UP)],
-            "in a and 9 in b; rank them with the same protocol; if these are dif",
+            "in a and 9 in b; rank them with the same protocol",
         ),
         (
             lambda f: [made_up("a", 3), made_up("b", 3, weights=np.ones(120) * 2)],
-            "the models have different weights; got a and b; ",
+            "the models have different weights; got a and b",
         ),
         (lambda f: [f / "absent.parquet"], "no such file"),
         (lambda f: [f / "absent.html"], "cannot read {f}/absent.html; got No such file"),

@@ -251,10 +251,8 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
         if others:
             rows = joined(rows, on=keys or "row", mixed=False, do=SAME)
     except InputError as error:
-        raise InputError(
-            f"the models on {data} cannot be compared: {error}",
-            do="if these are different data sets, give them different names in the protocol (data)",
-        ) from None
+        where = f"the models whose protocols name the data set {data} cannot be compared"
+        raise error.at(where) from None
     models = {  # all share one copy of the keys
         model: rows[source.where].with_only_keys(first.ranks.keys) for model, source in found.items()
     }
@@ -288,9 +286,8 @@ def pack(benchmark: Benchmark) -> dict[str, Any]:
 
     first = benchmark.first
     table = {f"key {name}": column for name, column in first.keys.items()}
-    table |= {"candidates": first.candidates} | (
-        {} if first.weights is None else {"weight": first.weights}
-    )
+    table |= {"candidates": first.candidates} if first.has_candidates else {}
+    table |= {} if first.weights is None else {"weight": first.weights}
     for i, ranks in enumerate(benchmark.models.values()):
         table |= {f"better {i}": ranks.better, f"equal {i}": ranks.equal}
     file = io.BytesIO()
@@ -313,7 +310,7 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
         ranks = Ranks(
             column[f"better {i}"],
             column[f"equal {i}"],
-            column["candidates"],
+            column.get("candidates"),
             weights=column.get("weight"),
             keys=keys,
             protocol=model["protocol"],

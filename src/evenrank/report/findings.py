@@ -21,7 +21,7 @@ from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.metrics.tally import Tally
+from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, bare, evaluate
 from evenrank.ranks.protocol import Protocol, shared
@@ -140,10 +140,7 @@ class Findings:
 
     def chance(self, benchmark: Benchmark, metric: Metric | Statistic) -> float:
         """Return the chance level of a metric on a benchmark, or NaN."""
-        try:
-            return float(NullDistribution(metric, benchmark.sizes).mean())
-        except NullDistributionError:
-            return nan
+        return _chance(metric, benchmark.sizes)
 
     def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Return the range of the lead metric over tie-breaking rules, where ties matter."""
@@ -259,9 +256,9 @@ class Findings:
         tallies = benchmark.tallies(rows)
         if not tallies[0].count:  # all of weight zero
             return None
-        null, index = NullDistribution(self.lead, tallies[0].sizes), Adjusted("index", self.lead)
+        sizes = tallies[0].sizes
         try:
-            line = index.map(null)
+            line = Adjusted("index", self.lead).map(NullDistribution(self.lead, sizes))
             raw = [self.lead(tally, self.ties) for tally in tallies]
         except (DegenerateError, NullDistributionError):
             line, raw = Affine(nan, nan), [nan] * len(tallies)
@@ -270,7 +267,7 @@ class Findings:
         return Group(
             value,
             tallies[0].count,
-            _mean(null),
+            _chance(self.lead, sizes),
             tuple(
                 self._interval(line(x), error._replace(size=abs(line.scale) * error.size), ends)
                 for x, error in zip(raw, errors, strict=True)
@@ -328,14 +325,22 @@ class Findings:
         return [row for benchmark in self.benchmarks for row in self._curves(benchmark)]
 
     def _curves(self, benchmark: Benchmark) -> Iterator[dict[str, Any]]:
-        most = int(benchmark.first.candidates.max())
+        known = benchmark.first.has_candidates
+        counts = (
+            [benchmark.first.candidates]
+            if known
+            else [ranks.better + ranks.equal + 1 for ranks in benchmark.models.values()]
+        )
+        most = max(int(column.max()) for column in counts)
         at = np.unique(np.round(np.geomspace(1, most, POINTS)).astype(np.int64))
-        sizes = benchmark.sizes
-        mass = sizes.counts * sizes["weight"]
-        chance = (np.minimum(1.0, at[:, None] / sizes["candidates"]) @ mass) / mass.sum()
-        shares = {"": chance} | {
+        shares = {
             model: _within(at, ranks.tally(), self.ties) for model, ranks in benchmark.models.items()
         }
+        if known:
+            sizes = benchmark.sizes
+            mass = sizes.counts * sizes["weight"]
+            chance = (np.minimum(1.0, at[:, None] / sizes["candidates"]) @ mass) / mass.sum()
+            shares = {"": chance} | shares
         for model, share in shares.items():
             for rank, value in zip(at.tolist(), share.tolist(), strict=True):
                 yield {"data": benchmark.data, "model": model, "rank": rank, "share": round(value, 5)}
@@ -367,9 +372,10 @@ class Findings:
                 yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
 
 
-def _mean(null: NullDistribution) -> float:
+def _chance(metric: Metric | Statistic, sizes: Histogram) -> float:
+    """Return a chance level, or NaN."""
     try:
-        return float(null.mean())
+        return float(NullDistribution(metric, sizes).mean())
     except NullDistributionError:
         return nan
 

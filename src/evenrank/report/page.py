@@ -272,7 +272,9 @@ def _protocol(report: Report) -> list[str]:
     for benchmark in report.benchmarks:
         sizes = benchmark.first.candidates
         span = f"{candidate_range(benchmark.first)} {plural('candidate', int(sizes.max()))}"
-        if sizes.min() < sizes.max():
+        if not benchmark.first.has_candidates:
+            span = "an unknown number of candidates"
+        elif sizes.min() < sizes.max():
             span += f", on average {figure(benchmark.candidates)}"
         words = replace(benchmark.protocol, ties=report.findings.ties).line(full=True)
         n = benchmark.sizes.total

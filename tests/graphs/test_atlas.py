@@ -353,7 +353,7 @@ def test_names_that_cannot_be_added(own, names, message):
 
 def test_a_graph_without_the_unseen_cannot_be_built():
     with pytest.raises(
-        er.errors.InputError, match="both with the unseen and without; got a graph that drop"
+        er.errors.InputError, match="with and without entities not seen in training; got a graph w"
     ):
         atlas.build(er.load("nations", unseen="drop"))
 
@@ -471,7 +471,7 @@ def test_show(tmp_path):
     }
     assert lines[11:] == [
         "nations: 14 entities, 55 relations",
-        "filter: all; unseen: keep; candidates include the ranked answer",
+        "filter: all; unseen: keep; candidates include the target",
     ]
     raw = json.loads(
         run("atlas", "show", "wn18rr", "--filter", "none", "--unseen", "drop", "--format", "json")
@@ -491,8 +491,8 @@ def test_build_adds_a_folder(tmp_path, own):
     folder.mkdir()
     (folder / "train.txt").write_text("a\tr\tb\na\tr\tc\n")
     (folder / "test.txt").write_text("b\tr\td\n")
-    assert run("atlas", "build", folder, "--name", "mygraph") == f"mygraph: now in {own}\n"
-    assert run("atlas", "build", folder) == f"some-graph: now in {own}\n"
+    assert run("atlas", "build", folder, "--name", "mygraph") == f"mygraph: saved in {own}\n"
+    assert run("atlas", "build", folder) == f"some-graph: saved in {own}\n"
     said = json.loads(run("atlas", "build", folder, "--format", "json"))
     assert said == {"data": ["some-graph"], "file": str(own)}
     assert counted(er.atlas("mygraph")) == {4: 2}

@@ -403,7 +403,7 @@ def test_unseen():
     assert graph.splits["test"].shape == (0, 3)
     assert graph.notes == (
         *(f"{note}; left out (unseen: drop)" for note in notes),
-        "1 entities and 1 relations that train lacks were removed",
+        "1 entities and 1 relations not seen in training were removed",
     )
 
 

@@ -376,7 +376,7 @@ def test_a_wrong_download_is_discarded_and_the_old_file_kept(wrong, server, cach
     assert str(caught.value).startswith(
         "Toy (small): the downloaded train.txt is not the published one, and was discarded; "
         f"got sha256 {digest(wrong)} from {server.url}/good/train.txt; "
-        f"allowed: sha256 {digest(TEXT['train.txt'])}; load files of your own by their folder, "
+        f"allowed: sha256 {digest(TEXT['train.txt'])}; load your own files by the path of their folder, "
     )
     assert "\n" not in str(caught.value)
     assert contents(cache) == {"train.txt": b"old\n"}
@@ -445,8 +445,8 @@ def test_no_mirror_answers(server, cache):
         _fetch.fetch(entry(f"{dead}/{{file}}", f"{server.url}/nowhere/{{file}}"))
     assert str(caught.value) == (
         "Toy (small): cannot download train.txt; got ConnectionError from 127.0.0.1:9, HTTP 404 from "
-        f"{server.url.removeprefix('http://')}; load files of your own by their folder, "
-        "er.load('path/to/toy'), or set EVENRANK_DATA to a folder with such a folder toy in it, or "
+        f"{server.url.removeprefix('http://')}; load your own files by the path of their folder, "
+        "path/to/toy, or set EVENRANK_DATA to a folder that contains a folder toy, or "
         f"download {dead}/{{train.txt,valid.txt,test.txt}} on another machine into {cache}"
     )
     assert contents(cache) == {}
@@ -473,7 +473,7 @@ def test_a_cache_that_cannot_be_written(server, cache, monkeypatch, tmp_path):
     monkeypatch.setenv("EVENRANK_CACHE", str(tmp_path / "file"))
     with raises(
         r"^cannot write to the cache folder .*/file/toy; got Not a directory; set EVENRANK_CACHE to a "
-        "folder that can be written, or load files of your own .*er.load.*EVENRANK_DATA"
+        "folder that can be written, or load your own files .*path/to/toy.*EVENRANK_DATA"
     ):
         _fetch.fetch(toy)
     monkeypatch.setenv("EVENRANK_CACHE", str(tmp_path / "cache"))
@@ -649,7 +649,7 @@ def test_folders_that_are_something_else(toy, monkeypatch, tmp_path):
     with raises(
         r"^.*own/toy is not Toy \(small\) as published; got entities 5,000, valid 0, test 1; allowed: "
         r"entities 5,001, relations 3, train 5,000, valid 1, test 2; put the files of "
-        r"https://example.org/toy there, or load it by its path: a graph of its own$"
+        r"https://example.org/toy there, or load it as another graph by its path$"
     ):
         load("toy")
     put(folder, TEXT | {"valid.txt": b"entity1\tr0\tentity3\n"})
@@ -705,9 +705,10 @@ def test_the_paper_counts_without_unseen_entities(known, monkeypatch):
 
 def test_numbers_only(monkeypatch, tmp_path):
     message = (
-        r"^WikiKG90Mv2 cannot be downloaded; only its sizes are known; get its files from https://ogb.stanford.edu"
-        r"/docs/lsc/wikikg90mv2/, then load files of your own by their folder, er.load\('path/to/"
-        r"wikikg90m-v2'\), or set EVENRANK_DATA to a folder with such a folder wikikg90m-v2 in it$"
+        r"^WikiKG90Mv2 cannot be downloaded; only its sizes are known; get its files from "
+        r"https://ogb.stanford.edu/docs/lsc/wikikg90mv2/, then load your own files by the path of their "
+        r"folder, path/to/wikikg90m-v2, or set EVENRANK_DATA to a folder that contains a folder "
+        r"wikikg90m-v2$"
     )
     with raises(message):
         load("WikiKG90Mv2")
@@ -759,7 +760,7 @@ def test_data_fetch(monkeypatch, cache, tmp_path):
     assert line.startswith(
         "WN18RR: cannot download train.txt; got ProxyError from raw.githubusercontent"
     )
-    assert "er.load('path/to/wn18rr')" in line
+    assert "path/to/wn18rr" in line
     assert "EVENRANK_DATA" in line
     assert (
         f"/wn18rr/{{train.txt,valid.txt,test.txt}} on another machine into {cache.parent}/wn18rr" in line

@@ -170,7 +170,12 @@ def test_no_ranks_have_no_strata(graph, ranks):
             {},
             "the ranks have no key relation; got no keys; rank with er.rank",
         ),
-        ({"relation": "embassy"}, [], {}, "got no key side; allowed: relation; rank with evenrank"),
+        (
+            {"relation": "embassy"},
+            [],
+            {},
+            "the ranks have no key side; got keys relation; rank with er.rank",
+        ),
         ({"relation": "é<b>"}, ["frequency"], {}, "nations lacks relations of the ranks; "),
         (
             {"head": ["usa", "atlantis"], "relation": "embassy", "tail": "uk", "side": "tail"},
@@ -188,7 +193,7 @@ def test_no_ranks_have_no_strata(graph, ranks):
             {"head": "usa", "relation": "embassy", "tail": "uk", "side": "relation"},
             ["given_degree"],
             {},
-            "the degree of an entity needs a side that asks for one; got 'relation'; allowed: tail",
+            "degrees need queries for heads or tails; got 'relation'; allowed: tail",
         ),
         (
             {"relation": "embassy"},
@@ -238,7 +243,7 @@ def test_averages_within_groups(ranks):
     assert [label[0] for label in result.labels] == ["head"] * 3 + ["tail"] * 3
     tails = ranks[ranks.keys["side"] == "tail"]
     assert result["mrr"][3:].tolist() == er.averages(tails, "mrr")["mrr"].tolist()
-    assert "average" not in result.protocol
+    assert result.protocol.average is None
     assert "402 targets" in result.notes
 
 
@@ -301,10 +306,13 @@ def test_shell_shows_averages_side_by_side(file, ranks):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--by", "cardinality"], "cardinality is told from the training triples; name the graph that"),
-        (["--by", "side", "--data", "nations"], "--data is there to split by a stratum; allowed: --by"),
+        (
+            ["--by", "cardinality"],
+            "cardinality is computed from the training triples; name the graph that",
+        ),
+        (["--by", "side", "--data", "nations"], "--data has no effect without a stratum; allowed: --by"),
         (["--by", "frequency", "--data", "umls"], "umls lacks relations of the ranks; got"),
-        (["--averages", "--average", "query"], "--averages shows all of them; got --average query as"),
+        (["--averages", "--average", "query"], "--averages excludes --average; got --average query"),
     ],
 )
 def test_shell_errors(file, arguments, message):

@@ -20,6 +20,7 @@ import evenrank as er
 from evenrank.cli import app
 from evenrank.errors import EvenrankError, InputError
 from evenrank.ranking.cluster import _client, _tally, connect, tally
+from evenrank.ranks import streams
 
 distributed = pytest.importorskip("distributed")
 FILES, ROWS, KILLS = 3, 4000, 4
@@ -64,7 +65,7 @@ def test_four_processes_give_the_bits_of_one(folder, client, monkeypatch, questi
     assert theirs.tally == ours.tally
     assert theirs.labels == ours.labels
     assert theirs.evaluate().to_json() == ours.evaluate().to_json()
-    assert theirs.protocol == {"data": "toy"}
+    assert theirs.protocol.to_dict() == {"data": "toy"}
 
 
 def test_killed_workers_change_nothing(folder, local, client, monkeypatch):
@@ -118,8 +119,8 @@ def test_names_are_those_of_this_process(folder, client, monkeypatch):
 
 def test_a_file_that_workers_do_not_see_is_named(folder, client):
     """As on another machine: here it is gone before it is counted."""
-    part = er.streams.Part(str(folder / "gone.parquet"), 0, 9)
-    future = client.submit(er.streams.count, part, er.streams.Question(), pure=False)
+    part = streams.Part(str(folder / "gone.parquet"), 0, 9)
+    future = client.submit(streams.count, part, er.streams.Question(), pure=False)
     with pytest.raises(InputError, match=r"no such file; got .*gone.parquet; .*seen by all that count"):
         future.result(timeout=60)
 
@@ -145,7 +146,7 @@ def test_schedulers_that_do_not_answer_are_named():
         with pytest.raises(InputError) as error, connect(address, patience=1):
             pass
     assert f"no Dask scheduler answers; got {address} (" in str(error.value)
-    assert "start one (dask scheduler), check address and network; or use --dask local" in str(
+    assert "start one by `dask scheduler`, check address and network, or use the address 'local'" in str(
         error.value
     )
     with (
@@ -163,7 +164,7 @@ def test_a_web_server_is_no_scheduler():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"tcp://127.0.0.1:{server.server_port}"
         with (
-            pytest.raises(InputError, match=rf"answers; got {address} \(something else does\)"),
+            pytest.raises(InputError, match=rf"answers; got {address} \(another service does\)"),
             connect(address, patience=5),
         ):
             pass
@@ -175,7 +176,7 @@ def test_a_cluster_without_workers_is_refused(folder):
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
         distributed.Client(empty, timeout=60) as client,
         pytest.raises(
-            InputError, match=r"no workers; got none in 0.1 s; start some: dask worker ADDRESS"
+            InputError, match=r"no workers; got none in 0.1 s; start some by `dask worker ADDRESS`"
         ),
     ):
         _client.check(client, patience=0.1)

@@ -225,7 +225,9 @@ def test_a_block_that_kills_its_workers_is_given_up(client, kinships, tmp_path):
     with (
         failing,
         here,
-        refuses("workers are lost over one block", "memory", kind=er.errors.EvenrankError),
+        refuses(
+            "workers died repeatedly while ranking one block", "memory", kind=er.errors.EvenrankError
+        ),
     ):
         er.cluster.rank(deadly, kinships, client, checkpoint=tmp_path, progress=False)
     client.wait_for_workers(1, timeout=PATIENCE)

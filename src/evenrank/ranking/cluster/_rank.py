@@ -170,7 +170,7 @@ def _died(error: Exception) -> EvenrankError:
         "workers died repeatedly while ranking one block of queries",
         got=str(error),
         do=[
-            "they may be out of memory: give each worker more, or limit the working memory by ",
+            "they may be out of memory: give each worker more, or set a lower ",
             Option("memory"),
         ],
     )

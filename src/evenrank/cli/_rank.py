@@ -81,7 +81,7 @@ def rank_command(
     seed: Annotated[int, typer.Option(help="Seed for --candidates sampled:K.")] = 0,
     outside: Annotated[
         Outside, typer.Option(help="How to treat targets that are not among their candidates.")
-    ] = "refuse",
+    ] = "raise",
     unseen: Annotated[
         Unseen | None,
         typer.Option(

@@ -90,7 +90,7 @@ def test_shipped_ranks(data, model):
     ranks = er.Ranks.load(FOLDER / "ranks" / f"{data}-{model}.parquet")
     asked = {"data": data, "split": "test", "sides": "tail, head", "filter": "train, valid, test"}
     asked |= {"candidates": "all", "unseen": "drop", "model": study.MODELS[model]}
-    assert asked.items() <= ranks.protocol.items()
+    assert asked.items() <= ranks.protocol.to_dict().items()
     assert list(ranks.keys) == ["head", "relation", "tail", "side"]
     assert read_sizes(ranks.candidates) == er.atlas(data, unseen="drop")
     triples = [

@@ -67,7 +67,7 @@ def by_side(dataset):
 
 
 def test_test_triples_left_after_dropping_unseen_entities():
-    """The protocol: test triples with an entity that training never shows are not ranked."""
+    """The protocol: test triples with an entity not seen in training are not ranked."""
     left = {name: (len(shared.graph(name).entities), len(shared.graph(name).test)) for name in DATASETS}
     assert left == {
         "nations": (14, 201),

@@ -120,7 +120,7 @@ def test_names_are_those_of_this_process(folder, client, monkeypatch):
 def test_a_file_that_workers_do_not_see_is_named(folder, client):
     """As on another machine: here it is gone before it is counted."""
     part = streams.Part(str(folder / "gone.parquet"), 0, 9)
-    future = client.submit(streams.count, part, er.streams.Question(), pure=False)
+    future = client.submit(streams.count, part, streams.Question(), pure=False)
     with pytest.raises(InputError, match=r"no such file; got .*gone.parquet; .*seen by all that count"):
         future.result(timeout=60)
 

@@ -302,7 +302,7 @@ def test_another_task_is_refused(kinships, model, tmp_path):
         "split test there, valid here; task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"
     ):
         er.rank(model, graph.task("valid"), checkpoint=tmp_path, progress=False)
-    with refuses("protocol \\(none\\) there, rotate here"):
+    with refuses("preset \\(none\\) there, rotate here"):
         er.rank(model, graph.task("test", protocol="rotate"), checkpoint=tmp_path, progress=False)
     with refuses("filter train, valid, test there, none here"):
         er.rank(model, graph.task("test", filter=None), checkpoint=tmp_path, progress=False)
@@ -567,12 +567,11 @@ def test_the_shell_goes_on_with_a_run(kinships, model, whole, tmp_path):
     arguments = (MODELS / "kinships-complex.safetensors", "--data", "kinships", "-m", "mrr")
     first = shell(*arguments, "--checkpoint", tmp_path / "run")
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
-    assert f"{5 * 24 * 104:,} scores were there already; ranks in {tmp_path / 'run'}" in first.stderr
+    resumed = f"scores were resumed from the checkpoint; ranks in {tmp_path / 'run'}"
+    assert f"{5 * 24 * 104:,} {resumed}" in first.stderr
     again = shell(*arguments, "--checkpoint", tmp_path / "run")
     assert again.stdout == first.stdout == shell(*arguments).stdout
-    assert (
-        again.stderr == f"{kinships.scores:,} scores were there already; ranks in {tmp_path / 'run'}\n"
-    )
+    assert again.stderr == f"{kinships.scores:,} {resumed}\n"
     refused = shell(*arguments, "--checkpoint", tmp_path / "run", "--split", "valid")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "is the checkpoint of another ranking; got split test there, valid here" in refused.stderr
@@ -622,7 +621,7 @@ def test_the_shell_makes_a_folder_for_the_ranks_of_several_models(tmp_path):
     assert names(tmp_path / "new") == ["ranks", *(f"ranks/{m.stem}.parquet" for m in models)]
     for out in (tmp_path / "one.parquet", MODELS / "README.md"):
         refused = shell(*models, "--data", "nations", "-o", out)
-        assert f"the ranks of several models need a folder; got {out}; name one, or" in refused.stderr
+        assert f"the ranks of several models need a folder; got {out}; name a folder" in refused.stderr
 
 
 @pytest.mark.parametrize("option", ["--checkpoint", "-o"])
@@ -639,13 +638,13 @@ def test_two_models_of_one_name_are_refused_before_the_work(option, tmp_path):
     [
         (
             ["--dask", "local"],
-            "a cluster ranks into a folder; got --dask without --checkpoint; name one",
+            "a cluster needs a checkpoint folder; got --dask without --checkpoint; name one",
         ),
         (
             ["--dask", "local", "--checkpoint", "run", "--threads", "2"],
-            "got --dask with --threads, --no-exact",
+            "--dask excludes --threads, --no-exact",
         ),
-        (["--dask", "local", "--checkpoint", "run", "--no-exact"], "rank exactly, each thread a block"),
+        (["--dask", "local", "--checkpoint", "run", "--no-exact"], "rank exactly, one block per thread"),
     ],
 )
 def test_what_the_shell_refuses(options, message):

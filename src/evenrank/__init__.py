@@ -1,4 +1,10 @@
-"""Rank-based evaluation: exact, chance-adjusted metrics of rankings.
+"""Rank-based evaluation of link prediction, recommendation, retrieval and other ranking tasks.
+
+evenrank ranks the targets of knowledge graph embedding models and other scorers among their candidates,
+exactly and with ties broken by explicit rules, and evaluates ranks from any source. It computes
+rank-based metrics (MR, MRR, hits@k, ...), their exact null distributions under random ranking and
+chance-adjusted indices and z-scores, which are comparable across data sets with different numbers of
+candidates; confidence intervals and paired tests; and reports.
 
 >>> import evenrank as er
 >>> ranks = er.Ranks.of([1, 3, 1, 12], candidates=14_541)
@@ -77,7 +83,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "published",
     "atlas",
     "baseline",
-    # pages
+    # reports
     "report",
     "explore",
     # modules
@@ -87,7 +93,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "errors",
 ]
 
-# imported when first used: most programs need none of them
+# imported on first use: most programs need none of them
 _LATER = {
     "cluster": ("evenrank.ranking.cluster", None),
     "estimate_full": ("evenrank.stats.sampled", "estimate_full"),
@@ -97,7 +103,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> _Any:
-    """Import what is imported when first used."""
+    """Import modules on first use."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LATER[name]

@@ -1,4 +1,4 @@
-"""Adjustments: lines through two points, their laws, and where they are undefined."""
+"""Adjustments: affine maps, their distributions under chance, and where they are undefined."""
 
 import math
 
@@ -32,16 +32,16 @@ def test_lines_print():
 def test_under_chance_index_and_z_have_mean_zero_and_z_variance_one(sizes, metric):
     """E[ratio] = 1, E[index] = E[z] = 0, V[z] = 1: over every outcome, for every metric."""
     assume(math.prod(sizes) <= 600)
-    law, refused = er.chance(metric, sizes), ""
+    null, error_text = er.chance(metric, sizes), ""
     try:
-        outcomes = _check.enumerated(metric, law.sizes)
-        lines = {name: LINES[name](law) for name in ("ratio", "index", "z")}
+        outcomes = _check.enumerated(metric, null.sizes)
+        lines = {name: LINES[name](null) for name in ("ratio", "index", "z")}
     except (er.errors.NullDistributionError, er.errors.DegenerateError) as error:
-        refused = str(error)
-    if refused:  # and nothing else may be
-        assert "infinite" in refused or "every ranking has" in refused
+        error_text = str(error)
+    if error_text:  # and nothing else may be
+        assert "infinite" in error_text or "every ranking has" in error_text
         return
-    assume(law.std() > 1e-6 * abs(law.mean()))
+    assume(null.std() > 1e-6 * abs(null.mean()))
     values = {name: np.array([line(x) for x in outcomes]) for name, line in lines.items()}
     assert values["ratio"].mean() == pytest.approx(1, rel=1e-9)
     assert values["index"].mean() == pytest.approx(0, abs=1e-8 * (1 + np.abs(values["index"]).max()))
@@ -52,17 +52,17 @@ def test_under_chance_index_and_z_have_mean_zero_and_z_variance_one(sizes, metri
 @given(own.sizes, own.metrics)
 def test_larger_is_better_for_index_and_z(sizes, metric):
     assume(max(sizes) > 1)
-    law, refused = er.chance(metric, sizes), ""
+    null, error_text = er.chance(metric, sizes), ""
     try:
-        to_index, to_z = index(law), z(law)
+        to_index, to_z = index(null), z(null)
     except (er.errors.NullDistributionError, er.errors.DegenerateError) as error:
-        refused = str(error)
-    if refused:  # and nothing else may be
-        assert "infinite" in refused or "every ranking has" in refused
+        error_text = str(error)
+    if error_text:  # and nothing else may be
+        assert "infinite" in error_text or "every ranking has" in error_text
         return
-    assert to_index(law.best) == pytest.approx(1, abs=1e-9)
-    assert to_z(law.best) > 0
-    assert to_index(law.mean()) == pytest.approx(0, abs=1e-9)
+    assert to_index(null.best) == pytest.approx(1, abs=1e-9)
+    assert to_z(null.best) > 0
+    assert to_index(null.mean()) == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["mrr", "mr", "gmr", "hits@1"])
@@ -70,10 +70,10 @@ def test_a_perfect_ranking_has_an_index_of_exactly_one_and_chance_of_zero(name):
     adjusted = er.parse(f"index({name})")
     for size in range(2, 200):
         assert adjusted(er.Tally.of([0] * 3, [0] * 3, [size] * 3)) == 1.0
-        law = er.chance(name, [size] * 3)
-        line = index(law)
-        assert line(float(law.mean())) == 0.0
-        assert np.array_equal(line(np.array([float(law.mean()), law.best])), [0.0, 1.0])
+        null = er.chance(name, [size] * 3)
+        line = index(null)
+        assert line(float(null.mean())) == 0.0
+        assert np.array_equal(line(np.array([float(null.mean()), null.best])), [0.0, 1.0])
 
 
 @pytest.mark.parametrize(("name", "smaller"), [("hits@5", True), ("mrr", False)])
@@ -84,10 +84,10 @@ def test_only_hits_have_a_smaller_k(name, smaller):
 
 
 def test_inverting_recovers_published_raw_values():
-    law = er.chance("mrr", {14_541: 40_932})
-    for line in (ratio(law), index(law), z(law)):
+    null = er.chance("mrr", {14_541: 40_932})
+    for line in (ratio(null), index(null), z(null)):
         assert (~line)(line(0.338)) == pytest.approx(0.338, rel=1e-12)
-    back = er.adjust({"z(mrr)": float(z(law)(0.338))}, sizes={14_541: 40_932})
+    back = er.adjust({"z(mrr)": float(z(null)(0.338))}, sizes={14_541: 40_932})
     assert back["mrr"] == pytest.approx(0.338, rel=1e-10)
 
 
@@ -143,9 +143,9 @@ def test_infinite_expectations_are_refused(name):
 
 def test_an_inverse_of_hits_is_finite_when_one_task_cannot_miss():
     """With a task of at most k candidates hits@k is never 0, so 1/hits@k has a mean."""
-    law, every = er.chance("1/hits@3", [3, 8, 9]), er.chance("1/hits@3", [3, 8, 9], method="enumerate")
-    assert law.mean() == pytest.approx(every.mean(), rel=1e-12)
-    assert law.var() == pytest.approx(every.var(), rel=1e-12)
+    null, every = er.chance("1/hits@3", [3, 8, 9]), er.chance("1/hits@3", [3, 8, 9], method="enumerate")
+    assert null.mean() == pytest.approx(every.mean(), rel=1e-12)
+    assert null.var() == pytest.approx(every.var(), rel=1e-12)
 
 
 def test_adjust_reports_every_form():

@@ -1,4 +1,4 @@
-"""The chance law: formula == quadrature == enumeration == sample == arbitrary precision."""
+"""Null distributions: formula == quadrature == enumeration == sample == arbitrary precision."""
 
 import math
 import pickle
@@ -19,7 +19,7 @@ import evenrank as er
 from evenrank._internal.quadrature import Rule
 from evenrank.metrics.chance import _power
 from evenrank.metrics.chance._count import log_count
-from evenrank.metrics.chance._sum import SumLaw, cumulants_from_moments, log1pmx
+from evenrank.metrics.chance._sum import RankSum, cumulants_from_moments, log1pmx
 from evenrank.metrics.metric import GAIN, RANK, Statistic, Transform, hit
 
 CASES = [
@@ -76,16 +76,16 @@ def test_every_quantile_agrees_with_enumeration(at, q, sizes, weights):
 
 def test_what_has_no_formula_is_listed_where_it_can_be():
     for name, weights in (("std", None), ("mad", None), ("median", [1, 2, 4])):
-        law = er.chance(name, [5, 6, 9], weights=weights)
-        assert law.mean() == er.chance(name, [5, 6, 9], weights=weights, method="enumerate").mean()
-        assert law.var().method == "enumerate"
+        null = er.chance(name, [5, 6, 9], weights=weights)
+        assert null.mean() == er.chance(name, [5, 6, 9], weights=weights, method="enumerate").mean()
+        assert null.var().method == "enumerate"
 
 
 def test_the_median_of_an_even_count_is_the_mean_of_two():
     """Not the upper of the two, as elsewhere: two tasks of two candidates give 1, 1.5, 1.5, 2."""
-    law = er.chance("median", [2, 2])
-    assert law.mean() == pytest.approx(1.5, rel=1e-14)
-    assert law.var() == pytest.approx(0.125, rel=1e-13)
+    null = er.chance("median", [2, 2])
+    assert null.mean() == pytest.approx(1.5, rel=1e-14)
+    assert null.var() == pytest.approx(0.125, rel=1e-13)
 
 
 def _exact_median(size: int, n: int) -> tuple[Fraction, Fraction]:
@@ -109,9 +109,9 @@ def _exact_median(size: int, n: int) -> tuple[Fraction, Fraction]:
 @pytest.mark.parametrize(("size", "n"), [(500, 2), (700, 8), (2000, 20), (1000, 200), (64, 1000)])
 def test_medians_of_even_counts_agree_with_rational_arithmetic(size, n):
     mean, variance = _exact_median(size, n)
-    law = er.chance("median", {size: n})
-    assert law.mean() == pytest.approx(float(mean), rel=1e-13)
-    assert law.var() == pytest.approx(float(variance), rel=1e-11)
+    null = er.chance("median", {size: n})
+    assert null.mean() == pytest.approx(float(mean), rel=1e-13)
+    assert null.var() == pytest.approx(float(variance), rel=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -128,38 +128,38 @@ def test_quantiles_between_two_ranks_agree_with_binomials(at, size, n):
     middle = at * size
     mean = ((1 - g) * a + g * b).sum() - middle
     square = ((2 * (x - middle) + 1) * ((1 - g) * a + g * b)).sum() + middle**2
-    law = er.chance(f"quantile({at})", {size: n})
-    assert law.mean() == pytest.approx(mean + middle, rel=1e-13)
-    assert law.var() == pytest.approx(square - g * (1 - g) * gap - mean**2, rel=1e-9)
+    null = er.chance(f"quantile({at})", {size: n})
+    assert null.mean() == pytest.approx(mean + middle, rel=1e-13)
+    assert null.var() == pytest.approx(square - g * (1 - g) * gap - mean**2, rel=1e-9)
 
 
 @pytest.mark.parametrize(("size", "n"), [(10**8, 41), (10**8, 5), (10**7, 21)])
 def test_inverse_medians_keep_their_digits_among_many_candidates(size, n):
-    """The continuous limit: n N/(m-1) ... of a beta law, right to about m/N here."""
+    """The continuous limit: n N/(m-1) ... of a beta distribution, right to about m/N here."""
     m = (n + 1) // 2
-    law = er.chance("1/median", {size: n})
+    null = er.chance("1/median", {size: n})
     mean = n / (m - 1) / size
     variance = (n * (n - 1) / ((m - 1) * (m - 2)) - (n / (m - 1)) ** 2) / size**2
-    assert law.mean() == pytest.approx(mean, rel=1e-5)
-    assert law.var() == pytest.approx(variance, rel=1e-3)
+    assert null.mean() == pytest.approx(mean, rel=1e-5)
+    assert null.var() == pytest.approx(variance, rel=1e-3)
 
 
 def test_a_median_over_many_sizes_agrees_with_sampling():
     sizes = 14_541 - np.minimum((np.random.default_rng(1).pareto(0.6, 100) * 3).astype(int), 14_000)
     for name in ("median", "1/median", "quantile(0.3)"):
-        law, sample = er.chance(name, sizes), er.chance(name, sizes, method="sample", samples=20_000)
-        assert abs(law.mean() - sample.mean()) <= 5 * sample.mean().error
-        assert abs(law.var() - sample.var()) <= 5 * sample.var().error
+        null, sample = er.chance(name, sizes), er.chance(name, sizes, method="sample", samples=20_000)
+        assert abs(null.mean() - sample.mean()) <= 5 * sample.mean().error
+        assert abs(null.var() - sample.var()) <= 5 * sample.var().error
 
 
 @pytest.mark.parametrize("p", [2, 20, 50, 300])
 def test_powers_of_a_share_of_hits(p):
-    law = er.chance(f"mean({p}, hits@10)", {10**6: 5})
+    null = er.chance(f"mean({p}, hits@10)", {10**6: 5})
     rate = 1e-5
     share = [math.comb(5, c) * rate**c * (1 - rate) ** (5 - c) for c in range(6)]
     mean = sum(s * (c / 5) ** (1 / p) for c, s in enumerate(share))
-    assert law.mean() == pytest.approx(mean, rel=1e-12)
-    assert law.var() == pytest.approx(
+    assert null.mean() == pytest.approx(mean, rel=1e-12)
+    assert null.var() == pytest.approx(
         sum(s * ((c / 5) ** (1 / p) - mean) ** 2 for c, s in enumerate(share))
     )
 
@@ -175,9 +175,9 @@ def test_random_metrics_on_random_sizes(sizes, metric):
         with pytest.raises(er.errors.NullDistributionError):
             er.chance(metric, sizes).mean()
         return
-    law = er.chance(metric, sizes)
-    assert relative(law.mean(), mean) <= 1e-11
-    assert abs(law.var() - variance) <= 1e-10 * variance + 1e-28 * mean**2
+    null = er.chance(metric, sizes)
+    assert relative(null.mean(), mean) <= 1e-11
+    assert abs(null.var() - variance) <= 1e-10 * variance + 1e-28 * mean**2
 
 
 @given(
@@ -186,28 +186,28 @@ def test_random_metrics_on_random_sizes(sizes, metric):
 )
 def test_closed_forms_agree_with_the_general_sum(sizes, name):
     metric = er.parse(name)
-    law = er.chance(metric, sizes)
-    assume(law.var() > 0)
-    mean, variance = _power.additive(SumLaw(metric.term(1, max(sizes))[0], law.sizes))
-    assert law.mean() == pytest.approx(mean, rel=1e-13)
-    assert law.var() == pytest.approx(variance, rel=1e-12)
+    null = er.chance(metric, sizes)
+    assume(null.var() > 0)
+    mean, variance = _power.additive(RankSum(metric.term(1, max(sizes))[0], null.sizes))
+    assert null.mean() == pytest.approx(mean, rel=1e-13)
+    assert null.var() == pytest.approx(variance, rel=1e-12)
 
 
 @given(own.sizes)
 def test_enumeration_agrees_with_the_oracle(sizes):
     assume(math.prod(sizes) <= 500)
-    law = er.chance("1/gmr", sizes, method="enumerate")
+    null = er.chance("1/gmr", sizes, method="enumerate")
     mean, variance = oracle.chance(lambda r: math.prod(r) ** (-1 / len(r)), sizes)
-    assert law.mean() == pytest.approx(mean, rel=1e-13)
-    assert law.var() == pytest.approx(variance, rel=1e-11, abs=1e-30)
+    assert null.mean() == pytest.approx(mean, rel=1e-13)
+    assert null.var() == pytest.approx(variance, rel=1e-11, abs=1e-30)
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=20))
 def test_mrr_agrees_with_rational_arithmetic(sizes):
     mean, variance = oracle.exact_mrr_chance(sizes)
-    law = er.chance("mrr", sizes)
-    assert law.mean() == pytest.approx(float(mean), rel=1e-14)
-    assert law.var() == pytest.approx(float(variance), rel=1e-13, abs=1e-33)
+    null = er.chance("mrr", sizes)
+    assert null.mean() == pytest.approx(float(mean), rel=1e-14)
+    assert null.var() == pytest.approx(float(variance), rel=1e-13, abs=1e-33)
 
 
 @pytest.mark.parametrize(
@@ -215,14 +215,14 @@ def test_mrr_agrees_with_rational_arithmetic(sizes):
 )
 def test_sampling_agrees_within_its_error(name):
     sizes = [20, 35, 35, 50, 80]
-    law = er.chance(name, sizes, method="sample", samples=4000, seed=1)
+    null = er.chance(name, sizes, method="sample", samples=4000, seed=1)
     small = er.parse(name) in (er.parse("mad"), er.parse("std"))
     want = (
         er.chance(name, sizes, method="sample", samples=40_000, seed=2)
         if small
         else er.chance(name, sizes)
     )
-    for got, truth in ((law.mean(), want.mean()), (law.var(), want.var())):
+    for got, truth in ((null.mean(), want.mean()), (null.var(), want.var())):
         assert got.method == "sample"
         assert got.error > 0
         assert abs(got - truth) <= 5 * math.hypot(got.error, truth.error)
@@ -343,7 +343,7 @@ def test_exact_tails_agree_with_enumeration(name, sizes, monkeypatch):
     every = er.chance(name, sizes, method="enumerate")
     monkeypatch.setattr("evenrank.metrics.chance.FEW_OUTCOMES", 0)
     exact = er.chance(name, sizes)
-    for value in np.unique(every._every.values):
+    for value in np.unique(every._enumeration.values):
         assert exact.logsf(value) == pytest.approx(every.logsf(value), abs=1e-10)
         assert exact.logsf(value).method == "formula"
         assert exact.sf(value) == pytest.approx(math.exp(every.logsf(value)), rel=1e-9)
@@ -357,7 +357,7 @@ def test_saddlepoint_tails_are_close(name, monkeypatch):
     monkeypatch.setattr("evenrank.metrics.chance.FEW_OUTCOMES", 0)
     exact = er.chance(name, sizes)
     for level in (0.01, 0.2, 0.5, 0.8, 0.99):
-        value = np.quantile(every._every.values, level, method="inverted_cdf")
+        value = np.quantile(every._enumeration.values, level, method="inverted_cdf")
         assert exact.logsf(value) == pytest.approx(every.logsf(value), abs=0.25)
         assert exact.logsf(value).method == "saddlepoint"
 
@@ -366,44 +366,46 @@ def test_saddlepoint_tails_are_close(name, monkeypatch):
 @pytest.mark.parametrize("sizes", [{14_541: 8}, {1000: 2}, {10**6: 50}, {14_541: 40_932}])
 def test_saddlepoint_tails_are_probabilities(name, sizes):
     """Where rare first ranks decide they are rough, but never crash, and in the end they fall."""
-    law = er.chance(name, sizes)
+    null = er.chance(name, sizes)
     better = 1 if er.parse(name).increasing else -1
     steps = np.concatenate([[-3, -1, -0.1, 0, 0.1], np.geomspace(0.3, 30, 20)])
-    values = [float(law.mean()) + better * k * float(law.std()) for k in steps]
+    values = [float(null.mean()) + better * k * float(null.std()) for k in steps]
     logs = [
-        float(law.logsf(v)) for v in values if v > 0 and (v <= law.best if better > 0 else v >= law.best)
+        float(null.logsf(v))
+        for v in values
+        if v > 0 and (v <= null.best if better > 0 else v >= null.best)
     ]
     assert all(log <= 0 for log in logs)
     assert logs[-1] <= min(logs) + 1.0
-    assert law.logsf(law.best) == pytest.approx(-sum(c * math.log(n) for n, c in sizes.items()))
+    assert null.logsf(null.best) == pytest.approx(-sum(c * math.log(n) for n, c in sizes.items()))
 
 
 def test_mean_rank_tail_uses_the_lattice(monkeypatch):
     """P(sum of ranks <= k) by convolution, to three per cent at 4e-8."""
     monkeypatch.setattr("evenrank.metrics.chance.FEW_OUTCOMES", 0)
-    law, tasks, size = er.chance("mr", {6: 12}), 12, 6
+    null, tasks, size = er.chance("mr", {6: 12}), 12, 6
     table = np.ones(1)
     for _ in range(tasks):
         table = np.convolve(table, np.full(size, 1 / size))
     cdf = np.cumsum(table)  # sums from 12 up
     for total in (14, 20, 35, 42, 60):
-        assert law.sf(total / tasks) == pytest.approx(cdf[total - tasks], rel=0.03)
+        assert null.sf(total / tasks) == pytest.approx(cdf[total - tasks], rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["mrr", "hits@10", "mr", "gmr", "hmr", "imr", "ndcg", "median"])
 def test_tails_run_from_certain_to_all_ranks_one(name):
-    law = er.chance(name, {14_541: 40_932})
+    null = er.chance(name, {14_541: 40_932})
     metric = er.parse(name)
     sign = 1 if metric.increasing else -1
-    worst, sigma = law.mean() - sign * 40 * law.std(), law.std()
-    values = [worst, *(law.mean() + sign * k * sigma for k in (-2, 0, 2, 8)), law.best]
-    logs = [float(law.logsf(v)) for v in values]
+    worst, sigma = null.mean() - sign * 40 * null.std(), null.std()
+    values = [worst, *(null.mean() + sign * k * sigma for k in (-2, 0, 2, 8)), null.best]
+    logs = [float(null.logsf(v)) for v in values]
     assert logs[0] == pytest.approx(0, abs=1e-12)
     assert all(a >= b for a, b in pairwise(logs))
     all_best = {"hits@10": -40_932 * math.log(1454.1)}.get(name, -40_932 * math.log(14_541))
     if name != "median":
         assert logs[-1] == pytest.approx(all_best, rel=1e-9)
-    assert law.logsf(law.best + sign * 0.5) in (-inf, logs[-1])
+    assert null.logsf(null.best + sign * 0.5) in (-inf, logs[-1])
 
 
 def test_poisson_binomial_far_tail_against_binomial_sums():
@@ -425,8 +427,8 @@ def test_poisson_binomial_far_tail_against_binomial_sums():
 
 
 def test_saddlepoint_is_continuous_at_the_mean():
-    law = er.chance("gmr", {50: 400})
-    logs = [float(law.logsf(law.mean() * (1 - e))) for e in (-1e-4, -1e-7, 0.0, 1e-7, 1e-4)]
+    null = er.chance("gmr", {50: 400})
+    logs = [float(null.logsf(null.mean() * (1 - e))) for e in (-1e-4, -1e-7, 0.0, 1e-7, 1e-4)]
     assert max(np.diff(logs)) <= 0
     assert abs(logs[0] - logs[-1]) < 2e-2
 
@@ -479,7 +481,7 @@ def test_log1pmx_and_cumulants():
     with mpmath.workdps(50):
         want = [float(mpmath.log1p(mpmath.mpf(v)) - mpmath.mpf(v)) for v in x.tolist()]
     assert log1pmx(x) == pytest.approx(want, rel=1e-14)
-    rate = 2.0  # the cumulants of an exponential law are (k-1)!/rate^k
+    rate = 2.0  # the cumulants of an exponential distribution are (k-1)!/rate^k
     raw = [np.array(math.factorial(k) / rate**k) for k in range(1, 7)]
     assert cumulants_from_moments(raw) == pytest.approx(
         [math.factorial(k - 1) / rate**k for k in range(1, 7)]
@@ -489,9 +491,9 @@ def test_log1pmx_and_cumulants():
 def test_user_defined_cut_off_is_exact():
     """nDCG@10, a step in the function of the rank, against a plain sum."""
     metric = er.Metric(Transform("ndcg_at_10", lambda r: (r <= 10) / np.log2(1 + r)))
-    law = er.chance(metric, {10**6: 100})
+    null = er.chance(metric, {10**6: 100})
     want = sum(1 / math.log2(1 + j) for j in range(1, 11)) / 10**6
-    assert law.mean() == pytest.approx(want, rel=1e-13)
+    assert null.mean() == pytest.approx(want, rel=1e-13)
     small = er.chance(er.Metric(metric.f, 0), [12, 15, 9])
     every = er.chance(er.Metric(metric.f, 0), [12, 15, 9], method="enumerate")
     assert small.mean() == pytest.approx(every.mean(), rel=1e-12)
@@ -511,10 +513,10 @@ def test_histogram_array_mapping_and_tally_say_the_same():
 def test_many_distinct_weights_agree_with_the_additive_formula_and_sampling():
     rng = np.random.default_rng(3)
     sizes, weights = rng.integers(10, 90, 60), rng.random(60)
-    law = er.chance("hmr", sizes, weights=weights)
+    null = er.chance("hmr", sizes, weights=weights)
     sample = er.chance("hmr", sizes, weights=weights, method="sample", samples=20_000)
-    assert abs(law.mean() - sample.mean()) <= 5 * sample.mean().error
-    assert abs(law.var() - sample.var()) <= 5 * sample.var().error
+    assert abs(null.mean() - sample.mean()) <= 5 * sample.mean().error
+    assert abs(null.var() - sample.var()) <= 5 * sample.var().error
     w = weights / weights.sum()
     assert er.chance("mr", sizes, weights=weights).var() == pytest.approx(
         (w**2 * (sizes**2 - 1) / 12).sum(), rel=1e-13
@@ -523,12 +525,12 @@ def test_many_distinct_weights_agree_with_the_additive_formula_and_sampling():
 
 def test_extreme_powers_are_exact_or_refused():
     for p in (100, 300, -100):
-        law, every = (
+        null, every = (
             er.chance(f"mean({p})", [3, 5, 2]),
             er.chance(f"mean({p})", [3, 5, 2], method="enumerate"),
         )
-        assert law.mean() == pytest.approx(every.mean(), rel=1e-12)
-        assert law.var() == pytest.approx(every.var(), rel=1e-11)
+        assert null.mean() == pytest.approx(every.mean(), rel=1e-12)
+        assert null.var() == pytest.approx(every.var(), rel=1e-11)
     with pytest.raises(er.errors.NullDistributionError, match=r"too extreme|did not converge"):
         er.chance("mean(-300)", {10**8: 1000}).mean()
 
@@ -538,10 +540,10 @@ def test_powers_near_zero_are_exact(p):
     for sizes in ([3, 5, 2], [30, 40]):
         for q in (1, -1):
             metric = er.Metric(p=p, q=q)
-            law, every = er.chance(metric, sizes), er.chance(metric, sizes, method="enumerate")
+            null, every = er.chance(metric, sizes), er.chance(metric, sizes, method="enumerate")
             # 1/p magnifies the rounding of enumeration's own power: it can tell no more than this
-            assert law.mean() == pytest.approx(every.mean(), rel=1e-12 + 1e-15 / abs(p))
-            assert law.var() == pytest.approx(every.var(), rel=1e-11 + 1e-14 / abs(p))
+            assert null.mean() == pytest.approx(every.mean(), rel=1e-12 + 1e-15 / abs(p))
+            assert null.var() == pytest.approx(every.var(), rel=1e-11 + 1e-14 / abs(p))
     assert er.chance(f"mean({p})", {10**6: 10**6}).var() == pytest.approx(
         er.chance("gmr", {10**6: 10**6}).var(), rel=max(1e-11, 3 * abs(p))
     )

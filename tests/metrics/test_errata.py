@@ -1,8 +1,8 @@
 """Where the source paper's printed formulas are wrong, one test a line: enumeration settles each.
 
-Every outcome of a few small tasks is listed, so nothing here rests on a formula. Each test shows that
-the enumerated number is the corrected one, that the exact law agrees, and that the printed one is
-something else. `n` tasks of `N` candidates each, as in the paper; sizes that differ come beside them.
+All outcomes of a few small tasks are enumerated, independently of any formula. Each test shows that the
+enumerated number is the corrected one, that the exact null distribution agrees, and that the printed
+one differs. There are `n` tasks of `N` candidates each, as in the paper, or tasks of different sizes.
 """
 
 from itertools import permutations, product
@@ -25,13 +25,13 @@ def harmonic(size, power=1):
 
 
 def agree(metric, sizes, weights=None, *, mean=None, var=None):
-    """Check the enumerated and the exact law against a formula."""
+    """Check the enumerated and the exact null distribution against a formula."""
     for method in ("enumerate", "exact"):
-        law = er.chance(metric, sizes, weights=weights, method=method)
+        null = er.chance(metric, sizes, weights=weights, method=method)
         if mean is not None:
-            assert law.mean() == pytest.approx(mean, rel=1e-12), method
+            assert null.mean() == pytest.approx(mean, rel=1e-12), method
         if var is not None:
-            assert law.var() == pytest.approx(var, rel=1e-12), method
+            assert null.var() == pytest.approx(var, rel=1e-12), method
     return er.chance(metric, sizes, weights=weights, method="enumerate")
 
 
@@ -44,16 +44,16 @@ def outcomes(metric):
 def test_variance_of_the_mean_rank_is_that_of_a_mean():
     """Printed: Var[MR] = (N^2-1)/12, which is Var[r]; a mean of n has 1/n of it, in general w^2."""
     printed = (N**2 - 1) / 12
-    law = agree("mr", EQUAL, mean=(N + 1) / 2, var=printed / n)
-    assert abs(law.var() / printed - 1) > 0.5
+    null = agree("mr", EQUAL, mean=(N + 1) / 2, var=printed / n)
+    assert abs(null.var() / printed - 1) > 0.5
     agree("mr", MIXED, WEIGHTS, mean=W @ (MIXED + 1) / 2, var=W**2 @ (MIXED**2 - 1) / 12)
     assert er.chance("mr", [N], method="enumerate").var() == pytest.approx(printed)  # one task alone
 
 
 def test_expected_reciprocal_rank_is_discrete():
     """Printed: E[1/r] = ln N/(N-1), of a continuous rank; ranks are whole numbers, so H_1(N)/N."""
-    law = agree("mrr", EQUAL, mean=harmonic(N) / N)
-    assert abs(law.mean() / (log(N) / (N - 1)) - 1) > 0.1
+    null = agree("mrr", EQUAL, mean=harmonic(N) / N)
+    assert abs(null.mean() / (log(N) / (N - 1)) - 1) > 0.1
     agree("mrr", MIXED, WEIGHTS, mean=sum(w * harmonic(m) / m for w, m in zip(W, MIXED, strict=True)))
 
 
@@ -63,17 +63,17 @@ def test_variance_of_the_reciprocal_rank_is_positive():
     def single(size):
         return harmonic(size, 2) / size - (harmonic(size) / size) ** 2
 
-    law = agree("mrr", EQUAL, var=single(N) / n)
-    assert 1 / N - log(N) / (N - 1) < 0 < law.var()
-    # squaring the mean, as was surely meant, still leaves the continuous law
-    assert abs(law.var() * n / (1 / N - (log(N) / (N - 1)) ** 2) - 1) > 0.1
+    null = agree("mrr", EQUAL, var=single(N) / n)
+    assert 1 / N - log(N) / (N - 1) < 0 < null.var()
+    # squaring the mean, as was surely meant, still leaves the continuous distribution
+    assert abs(null.var() * n / (1 / N - (log(N) / (N - 1)) ** 2) - 1) > 0.1
     agree("mrr", MIXED, WEIGHTS, var=sum(w**2 * single(m) for w, m in zip(W, MIXED, strict=True)))
 
 
 def test_variance_of_hits_is_that_of_a_share():
     """Printed: Var[hits] = k(N-k)/N, above the 1/4 any share may have; k(N-k)/N^2, then w^2."""
-    law = agree(f"hits@{k}", EQUAL, mean=k / N, var=k * (N - k) / N**2 / n)
-    assert k * (N - k) / N > 0.25 > law.var()
+    null = agree(f"hits@{k}", EQUAL, mean=k / N, var=k * (N - k) / N**2 / n)
+    assert k * (N - k) / N > 0.25 > null.var()
     chance = np.minimum(1, 5 / MIXED)  # k = 5 is above the two candidates of the first task
     agree("hits@5", MIXED, WEIGHTS, mean=W @ chance, var=W**2 @ (chance * (1 - chance)))
     assert W @ chance < W @ (5 / MIXED)
@@ -99,9 +99,9 @@ def test_adjusted_mean_rank_is_one_under_chance():
 )
 def test_other_adjusted_metrics_are_one_under_chance(metric, printed):
     """Printed: MRR* and H* scale the sum over tasks; dividing the mean by its expectation gives 1."""
-    law = er.chance(metric, EQUAL, method="enumerate")
-    assert abs(printed * n * law.mean() - 1) > 0.1
-    assert ratio(er.chance(metric, EQUAL))(law.mean()) == pytest.approx(1)
+    null = er.chance(metric, EQUAL, method="enumerate")
+    assert abs(printed * n * null.mean() - 1) > 0.1
+    assert ratio(er.chance(metric, EQUAL))(null.mean()) == pytest.approx(1)
     assert outcomes(f"ratio({metric})").mean() == pytest.approx(1)
     assert outcomes(f"index({metric})").mean() == pytest.approx(0, abs=1e-12)
 
@@ -148,9 +148,9 @@ def test_filtered_means_without_every_known_answer():
     printed = er.Ranks.from_scores(scores, target, np.broadcast_to(test_only, scores.shape))
     assert set(right.candidates) == {5 - 4 + 1}  # |E| - |known| + 1: the target itself stays
     assert set(printed.candidates) == {4}
-    law = er.chance("mrr", [2], method="enumerate")
-    assert right.evaluate("mrr")["mrr"] == pytest.approx(law.mean(), rel=1e-12)
-    assert printed.evaluate("mrr")["mrr"] != pytest.approx(law.mean(), rel=1e-2)
+    null = er.chance("mrr", [2], method="enumerate")
+    assert right.evaluate("mrr")["mrr"] == pytest.approx(null.mean(), rel=1e-12)
+    assert printed.evaluate("mrr")["mrr"] != pytest.approx(null.mean(), rel=1e-2)
 
     # a model that knows all four answers and puts them first, in whatever order, makes no mistake
     perfect = scores[:, :4].min(axis=1) > scores[:, 4]

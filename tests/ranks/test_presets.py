@@ -356,7 +356,7 @@ def test_models_have_the_scale_of_the_library(name, kind):
         own = model if kind == "DistMult" else replace(model, gamma=gamma)
         ranks, boxed = (er.rank(one, task, progress=False) for one in (own, scores))
         yardstick = replace(PRESETS[name].yardstick, margin=12.0 if gamma is None else gamma)
-        assert ranks.protocol.scores == yardstick.said(distances=kind != "DistMult")
+        assert ranks.protocol.scores == yardstick.describe(distances=kind != "DistMult")
         assert ranks.better.tolist() == boxed.better.tolist()
         assert ranks.equal.tolist() == boxed.equal.tolist()
     exact = er.rank(model, graph.task(), progress=False)
@@ -457,7 +457,7 @@ def test_tie_rules_are_not_mixed_silently(other):
     a, b = ranked("openke"), ranked(other or "rotate")
     if other is None:
         b = b.with_protocol(preset=None)
-    for refused in (
+    for mix in (
         lambda: er.intervals({"a": a, "b": b}, "mrr"),
         lambda: er.compare(a=a, b=b, mixed=True),
         lambda: er.summarize_runs([a, b]),
@@ -467,7 +467,7 @@ def test_tie_rules_are_not_mixed_silently(other):
         lambda: Report(a, b),
     ):
         with raises("the protocols of these ranks have different tie-breaking rules", b.ties, "ties="):
-            refused()
+            mix()
     with raises(
         "ranks with different tie-breaking rules cannot be concatenated", f"optimistic and {b.ties}"
     ):

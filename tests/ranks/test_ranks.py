@@ -201,7 +201,7 @@ def test_macro_averages_are_means_of_group_means(ranks, average, name):
     # and chance, by enumeration with the same weights
     tally = ranks.tally(average)
     sizes = tally.sizes
-    law = er.chance(name, sizes)
+    null = er.chance(name, sizes)
     w = np.repeat(sizes["weight"], sizes.counts)
     n = np.repeat(sizes["candidates"], sizes.counts)
     each = er.chance(name, [10]).mean
@@ -213,8 +213,8 @@ def test_macro_averages_are_means_of_group_means(ranks, average, name):
         sum(wi**2 * float(er.chance(name, [int(ni)]).var()) for wi, ni in zip(w, n, strict=True))
         / w.sum() ** 2
     )
-    assert law.mean() == pytest.approx(expected, rel=1e-12)
-    assert law.var() == pytest.approx(variance, rel=1e-12)
+    assert null.mean() == pytest.approx(expected, rel=1e-12)
+    assert null.var() == pytest.approx(variance, rel=1e-12)
 
 
 def test_inverse_frequency_weights_multiply_given_weights():

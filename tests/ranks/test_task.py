@@ -92,8 +92,8 @@ def test_task_of(case, kind):
         assert part.scores == len(set(queries)) * size
     inside = kind == "all" or all(t in c for (_, t), c in zip(rows, mine, strict=True))
     if inside:
-        refused = Task.of(queries, targets, size=size, known=given_known, **options)
-        assert refused.candidates.tolist() == task.candidates.tolist()
+        default = Task.of(queries, targets, size=size, known=given_known, **options)
+        assert default.candidates.tolist() == task.candidates.tolist()
     else:
         with raises("a target is not among the candidates of its query", "outside='add'"):
             Task.of(queries, targets, size=size, known=given_known, **options)
@@ -221,7 +221,7 @@ GRAPH = er.Graph.of(
 
 
 def test_typed_candidates():
-    """What train shows with a relation; targets outside are refused, or join for themselves alone."""
+    """Types are the entities seen with a relation in train; targets outside raise, or are added."""
     with raises("a target is not among the candidates", "got head 1, relation 0, tail 3, side tail;"):
         GRAPH.task(candidates="typed")
     task = GRAPH.task(candidates="typed", outside="add", filter=None)
@@ -446,7 +446,7 @@ BAD_TASKS = [
     ),
     (
         dict(queries=[[0]], targets=[0], size=3, candidates=[[1]], outside="allow"),
-        ["outside", "allow", "refuse, add"],
+        ["outside", "allow", "raise, add"],
     ),
     (dict(queries=[[0]], targets=[0], size=3, keys={"a": [1, 2]}), ["columns differ in length"]),
 ]
@@ -472,7 +472,7 @@ BAD_QUESTIONS = [
     (dict(candidates={"head": {0: [0, 1], 1: [4]}}), ["no candidates for side tail", "got head"]),
     (dict(sides="relation", candidates="typed"), ["no candidates for side relation"]),
     (dict(candidates={"tail": {0: [7], 1: [1]}}), ["a candidate is not below the size, 5"]),
-    (dict(outside="allow"), ["outside", "allow", "refuse, add"]),
+    (dict(outside="allow"), ["outside", "allow", "raise, add"]),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Ranks drawn from a law, and drawn again: what tests of intervals and comparisons are made of."""
+"""Random ranks from known distributions, for tests of intervals and comparisons."""
 
 import numpy as np
 import pytest

@@ -273,7 +273,15 @@ class Metric:
     def term(self, low: float, high: float) -> tuple[Function, float]:
         """Return `X(r) = (f(r)/ref)^p`, or `log f(r)` for p = 0, and the scale `ref`.
 
-        The scale is 1 unless `f^p` could overflow between the ranks `low` and `high`.
+        Parameters
+        ----------
+        low, high : float
+            The smallest and the largest rank.
+
+        Returns
+        -------
+        callable, float
+            `X`, and the scale, which is 1 unless `f^p` could overflow.
         """
         f, p = self.f, self.p
         if p == 0:
@@ -458,7 +466,20 @@ class Statistic:
         return self.of(rows.low, rows.mass, tally.equal_weights)
 
     def of(self, rank: Floats, mass: Floats, equal_weights: bool) -> float:
-        """Compute the statistic of ranks with their mass, which is a count if all weights are equal."""
+        """Compute the statistic of ranks with their mass.
+
+        Parameters
+        ----------
+        rank, mass : ndarray of float
+            Distinct ranks and their mass, which is a count if all weights are equal.
+        equal_weights : bool
+            Whether all weights are equal.
+
+        Returns
+        -------
+        float
+            The value of the statistic.
+        """
         if self.kind == "quantile":
             value = quantile(rank, mass, self.at or 0.0, equal_weights)
             return value if self.q == 1 else 1.0 / value

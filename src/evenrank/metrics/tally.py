@@ -261,7 +261,18 @@ class Tally:
 
     @classmethod
     def of_checked(cls, better: Ints, equal: Ints, candidates: Ints, weight: Floats | None) -> Tally:
-        """Count columns that were checked already; rows of weight zero do not count."""
+        """Count columns that were checked already; rows of weight zero do not count.
+
+        Parameters
+        ----------
+        better, equal, candidates, weight
+            As for `Tally.of`, as arrays of the same length.
+
+        Returns
+        -------
+        Tally
+            The counts.
+        """
         one = np.asarray(1.0 if weight is None else weight, dtype=float)
         w = np.broadcast_to(one, better.shape)
         if one.ndim and not (one > 0).all():
@@ -323,7 +334,15 @@ class Tally:
     def rows(self, ties: Ties) -> Ranges:
         """Return the distinct ranks under a tie-breaking rule, with their mass.
 
-        The mass is the count if all weights are equal.
+        Parameters
+        ----------
+        ties : str
+            The tie-breaking rule.
+
+        Returns
+        -------
+        Ranges
+            Ranges of ranks; their mass is the count if all weights are equal.
         """
         check_ties(ties)
         self._check_not_empty()

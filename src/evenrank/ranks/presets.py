@@ -59,7 +59,7 @@ class Yardstick:
         """Whether known answers stay among the candidates."""
         return self.handicap < inf
 
-    def said(self, distances: bool) -> str:
+    def describe(self, distances: bool) -> str:
         """Describe the comparison; `distances` tells whether scores are negative distances."""
         return self.words.format(of=f" (of {self.margin:g} - distance)" if distances else "")
 
@@ -138,7 +138,7 @@ class Preset:
     ties: Ties
     known: Literal["all", "earlier", "given"] = "all"
     unseen: Literal["keep", "drop"] = "keep"
-    outside: Literal["refuse", "add"] = "refuse"
+    outside: Literal["raise", "add"] = "raise"
     repeats: bool = False
     typed: Literal["all", "train"] = "train"
     once: bool = False

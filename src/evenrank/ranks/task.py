@@ -32,7 +32,7 @@ from evenrank.ranks.protocol import Protocol, Sampled, shared
 
 HOLE = -1
 FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: number of all candidates; shared sample
-Outside = Literal["refuse", "add"]
+Outside = Literal["raise", "add"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +225,7 @@ class Task:
 
     parts: tuple[Part, ...]
     protocol: Protocol = field(default_factory=Protocol)
-    vocabulary: str | None = None  # how entities and relations are numbered, where a graph says so
+    vocabulary: str | None = None  # hash of the numbering of entities and relations, if known
 
     def __len__(self) -> int:
         """The number of targets."""
@@ -308,7 +308,7 @@ class Task:
         known: tuple[ArrayLike, ArrayLike] | None = None,
         candidates: Lists | Sequence[ArrayLike] | None = None,
         group: ArrayLike | None = None,
-        outside: Outside = "refuse",
+        outside: Outside = "raise",
         repeats: bool = False,
         side: str = "answer",
         keys: Mapping[str, ArrayLike] | None = None,
@@ -331,7 +331,7 @@ class Task:
             A list of candidates for each row of `queries`, or, with `group`, any number of lists.
         group : array_like of int, optional
             The list of candidates for each row of `queries`.
-        outside : {"refuse", "add"}
+        outside : {"raise", "add"}
             Whether a target that is not among its candidates raises an error or is added to its own.
         repeats : bool
             Whether a candidate counts as often as it is listed.
@@ -358,8 +358,8 @@ class Task:
         >>> task.candidates.tolist()
         [3, 2]
         """
-        if not isinstance(outside, str) or outside not in ("refuse", "add"):
-            raise InputError("unknown value of outside", got=repr(outside)[:40], allowed="refuse, add")
+        if not isinstance(outside, str) or outside not in ("raise", "add"):
+            raise InputError("unknown value of outside", got=repr(outside)[:40], allowed="raise, add")
         asked = _rows("queries", queries)
         target = columns.integers("targets", targets, 0)
         size = columns.integer("size", size, 1)
@@ -396,11 +396,11 @@ class Task:
         target, query_of, group_of = target[order], query_of[order], of_row[where]
         there = np.ones(len(target), dtype=bool)
         if lists is not None:
-            if outside == "refuse" and not lists.lengths[group_of].all():
+            if outside == "raise" and not lists.lengths[group_of].all():
                 empty = asked[where[np.flatnonzero(lists.lengths[group_of] == 0)[0]]]
                 raise InputError("a query has no candidates", got=f"an empty list for {empty.tolist()}")
             there = _contains(lists, group_of[query_of], target)
-            if outside == "refuse" and not there.all():
+            if outside == "raise" and not there.all():
                 raise _outside(asked[order], target, ~there, {k: named[k][order] for k in named})
         part = Part(
             side=side,

@@ -140,8 +140,8 @@ def _simple(p: Floats, count: Floats, m: int, n: int, *, tail: bool) -> Floats |
         return np.asarray(np.log(-np.expm1(none))) if m == 1 and tail else None
 
 
-def _saddle(p: Floats, count: Floats, goal: Floats) -> Floats:
-    """Find theta per row so that the tilted mean is close to `goal`.
+def _saddle(p: Floats, count: Floats, wanted: Floats) -> Floats:
+    """Find theta per row so that the tilted mean is close to `wanted`.
 
     Any theta yields the same probability; a good one preserves its precision.
     """
@@ -153,10 +153,10 @@ def _saddle(p: Floats, count: Floats, goal: Floats) -> Floats:
             tilted = 1.0 / (1.0 + np.exp(-(odds + theta[:, None])))
             mean = (count * tilted).sum(axis=1)
             variance = (count * tilted * (1.0 - tilted)).sum(axis=1)
-            if (np.abs(mean - goal) <= 0.05 * np.sqrt(variance) + 1e-9).all():
+            if (np.abs(mean - wanted) <= 0.05 * np.sqrt(variance) + 1e-9).all():
                 break
-            low, high = np.where(mean < goal, theta, low), np.where(mean < goal, high, theta)
-            step = theta + (goal - mean) / variance
+            low, high = np.where(mean < wanted, theta, low), np.where(mean < wanted, high, theta)
+            step = theta + (wanted - mean) / variance
             theta = np.where((step > low) & (step < high), step, (low + high) / 2.0)
     return theta
 

@@ -164,7 +164,18 @@ class Tallies:
         return [f"the files, evaluated as one, differ in {', '.join(found)}"] if found else []
 
     def checked(self) -> Self:
-        """Check that metrics are defined: intact files, positive weights, a supported average."""
+        """Check that metrics are defined: intact files, positive weights, a supported average.
+
+        Returns
+        -------
+        Tallies
+            These tallies.
+
+        Raises
+        ------
+        InputError
+            If metrics are not defined.
+        """
         if self.ranks is None:
             reasons = list(self.left_out.values())
             raise InputError("every file is damaged", got=reasons[0] if reasons else "no file")

@@ -1,4 +1,4 @@
-"""One test, all metrics: the laws every metric of the family obeys."""
+"""One test, all metrics: properties that all metrics of the family have."""
 
 import math
 import pickle

@@ -1,10 +1,10 @@
-"""Adjust the source paper's results from their base metrics alone, and set its own columns beside that.
+"""Adjust the results of Hoyt et al. 2022 from their base metrics, and compare with its own columns.
 
 Usage: python examples/published.py case_study_results.tsv
 
 The file is the result table of the case study of Hoyt et al. 2022: four models on four data sets, a
-column per metric, adjusted ones among them. Candidate counts come from the atlas. Prints the two tables
-of docs/published.md.
+column per metric, adjusted ones included. Numbers of candidates come from the atlas. Prints the two
+tables of docs/published.md.
 """
 
 import csv
@@ -44,14 +44,14 @@ SINGLE, DOUBLE = 2.0**-22, 1e-9
 
 
 @cache
-def law(metric: er.Metric, data: str, missing: int) -> NullDistribution:
-    """Give the chance law of a metric with that many candidates too few in every set."""
+def null_distribution(metric: er.Metric, data: str, missing: int) -> NullDistribution:
+    """Return the null distribution of a metric with `missing` candidates too few in every set."""
     sizes = er.atlas(data, unseen="drop")
     return er.chance(metric, sizes["candidates"] - missing, counts=sizes.counts)
 
 
 def exact(row: Row) -> er.Evaluation:
-    """Adjust the base metrics of a row, and nothing else."""
+    """Adjust the base metrics of a row."""
     return er.adjust({name: float(row[name]) for name in BASE}, data=row["dataset"], unseen="drop")
 
 
@@ -59,7 +59,7 @@ def too_small(row: Row, column: str) -> float:
     """Adjust with candidate sets that lack the ranked answer."""
     adjusted = er.parse(column)
     raw = next(float(row[name]) for name in BASE if er.parse(name) == adjusted.metric)
-    return adjusted.map(law(adjusted.metric, row["dataset"], 1))(raw)
+    return adjusted.map(null_distribution(adjusted.metric, row["dataset"], 1))(raw)
 
 
 def continuous(row: Row, column: str) -> float:
@@ -72,7 +72,7 @@ def continuous(row: Row, column: str) -> float:
 
 
 def recipe(column: str) -> tuple[str, Callable[[Row, str], float]] | None:
-    """Say how a column was made that is not exact."""
+    """Return how an inexact column was computed, in words and as a function."""
     if column == "adjusted_inverse_harmonic_mean_rank":
         return "expected MRR taken as ln C/(C-1), at the mean number of candidates C", continuous
     if column.startswith("z_") or "geometric" in column:
@@ -81,17 +81,17 @@ def recipe(column: str) -> tuple[str, Callable[[Row, str], float]] | None:
 
 
 def published(row: Row, column: str) -> float:
-    """Give the paper's number, turned so that larger is better where that was forgotten."""
+    """Return the paper's value, negated where lower is better."""
     return (-1 if column == MIRRORED else 1) * float(row[column])
 
 
 def deviation(theirs: float, ours: float) -> float:
-    """How far two numbers are apart, counted from 1 where they are smaller than that."""
+    """Return the deviation of two values, relative above 1."""
     return abs(theirs - ours) / max(1.0, abs(ours))
 
 
 def written(apart: float) -> str:
-    """Write a deviation; what double precision leaves differs from machine to machine."""
+    """Format a deviation; those of double precision differ between machines."""
     return f"{apart:.0e}" if apart > DOUBLE else "≤ 1e-09"
 
 
@@ -121,7 +121,7 @@ def verdicts(rows: list[Row], ours: list[er.Evaluation]) -> Table:
 
 
 def side_by_side(rows: list[Row], ours: list[er.Evaluation]) -> Table:
-    """Set published numbers beside exact ones, for all rows."""
+    """Compare published values with exact ones, for all rows."""
     pairs = list(zip(rows, ours, strict=True))
     lines = [
         [row["dataset"], MODELS[row["model"]]]

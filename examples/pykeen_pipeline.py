@@ -1,9 +1,9 @@
-"""Train with PyKEEN, stop early and evaluate with evenrank, and see what the result is worth.
+"""Train with PyKEEN, stop early and evaluate with evenrank, and adjust the results for chance.
 
 Usage: python examples/pykeen_pipeline.py [EPOCHS]
 
-The pipeline is PyKEEN's own but for one argument, the evaluator; its results have the same keys and
-values. The ranks behind them can be asked for more. Needs evenrank[pykeen].
+The pipeline is PyKEEN's own except for one argument, the evaluator; its results have the same keys and
+values. The ranks give further metrics. Needs evenrank[pykeen].
 """
 
 import sys

@@ -1,10 +1,10 @@
-"""Rank the validation split in full after every epoch of training, on whatever device the model is.
+"""Rank the validation split against all entities after every training epoch, on the model's device.
 
 Usage: python examples/rank_while_training.py [GRAPH] [EPOCHS]
 
-The task is made once; its index goes to the device with the first ranking and stays there. The model's
-own parameters are ranked, without a copy. Filtered ranking against all entities is cheap enough
-(compare the two times it prints) that nothing needs to be sampled. Needs torch beside evenrank.
+The task is made once; its index moves to the device with the first ranking and stays there. The model's
+own parameters are ranked, without a copy. Filtered ranking against all entities is fast enough (compare
+the two times it prints) that no candidates need to be sampled. Needs torch.
 """
 
 import sys

@@ -80,7 +80,7 @@ def ranks(
             allowed=f"{POSITIVE} of shape (n,) with {NEGATIVE} of shape (n, k), or (k,) for all",
         )
     for name, values in ((POSITIVE, positive), (NEGATIVE, negative)):
-        _refuse_nan(name, values)
+        _reject_nan(name, values)
     better, equal = (_beside if own else _shared)(positive, negative)
     count = negative.shape[-1]
     return Ranks(
@@ -95,7 +95,7 @@ def ranks(
     )
 
 
-def _refuse_nan(name: str, values: NDArray[Any]) -> None:
+def _reject_nan(name: str, values: NDArray[Any]) -> None:
     if np.isnan(values).any():
         place = ", ".join(map(str, np.argwhere(np.isnan(values))[0]))
         raise nan_error(f"{name}[{place}]")

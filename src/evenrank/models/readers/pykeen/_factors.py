@@ -90,7 +90,7 @@ def _parts(model: Any) -> Parts:
         if not type(model).__module__.startswith(("pykeen.models.unimodal.", "pykeen.models.nbase")):
             raise NoFactors(f"{type(model).__name__} is not a model of PyKEEN")
     else:
-        _refuse_overridden(model)
+        _check_not_overridden(model)
     interaction = _inmost(interaction)
     if type(interaction).__module__ != "pykeen.nn.modules":
         raise NoFactors(f"{type(interaction).__name__} is not an interaction of PyKEEN")
@@ -139,7 +139,7 @@ def _stand_in(model: Any) -> SimpleNamespace:
     return SimpleNamespace()
 
 
-def _refuse_overridden(model: Any) -> None:
+def _check_not_overridden(model: Any) -> None:
     """Raise for subclasses that score differently: they are scored as black boxes."""
     from pykeen.inverse import DefaultRelationInverter
     from pykeen.models import ERModel

@@ -115,13 +115,13 @@ class _Reader(pickle._Unpickler):
         if isinstance(self.stack[-1], Record) and isinstance(state, dict):  # type: ignore[attr-defined]
             self.stack[-1]._state = state  # type: ignore[attr-defined]
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         raise Unreadable("an opcode that torch does not write")
 
     dispatch: ClassVar[dict[int, Callable[..., None]]] = {
         **pickle._Unpickler.dispatch,
         pickle.BUILD[0]: _build,
-        pickle.BYTEARRAY8[0]: _refuse,
+        pickle.BYTEARRAY8[0]: _reject,
     }
 
 

@@ -320,11 +320,11 @@ def test_help_and_version():
         ),
         (
             ["compare", "FOLDER"],
-            "a folder is not a file of ranks; got FOLDER; pass a file, or read all with er.stream('FOLDER",
+            "a folder is not a file of ranks; got FOLDER; pass a file, or read all with er.stream('",
         ),
         (
             ["report", "FOLDER"],
-            "a folder is not a file of ranks; got FOLDER; pass a file, or read all with er.stream('FOLDER",
+            "a folder is not a file of ranks; got FOLDER; pass a file, or read all with er.stream('",
         ),
         (["rank", "MODEL", "--data", "nations", "--memory", "many"], "memory must be a size"),
         (["rank", "MODEL", "--data", "nations", "--threads", "0"], "threads must be"),

@@ -57,8 +57,8 @@ def rows_of(content):
     """Every data set asked in every way, with what the page has for it."""
     for data in content["data"]:
         for key, at in data["levels"].items():
-            side, known, unseen, split = key.split(" ", 3)
-            asked = {"split": split, "side": side, "unseen": unseen}
+            sides, known, unseen, split = key.split(" ", 3)
+            asked = {"split": split, "sides": sides, "unseen": unseen}
             yield (
                 data["name"],
                 asked | {"filter": None if known == "none" else known},
@@ -195,7 +195,7 @@ def test_reason_for_a_missing_null_distribution(tmp_path, monkeypatch, browser):
     page.open(path, "#data=nations&metric=mr&x=3")
     assert page.text("#note") == "no exact null distribution; ask another"
     assert set(shown(page).values()) == {"–"}
-    assert page.text("#published-says").startswith("Hoyt et al. 2022 have no mr on Nations")
+    assert page.text("#published-says").startswith("Hoyt et al. (2022) report no mr on Nations")
     assert page.complaints == []
     page.close()
 
@@ -229,7 +229,7 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
 @pytest.mark.parametrize(
     ("name", "metrics", "message"),
     [
-        ("page.txt", (), "the explorer is written as .html; got page.txt"),
+        ("page.txt", (), "the explorer is an .html file; got page.txt"),
         ("absent/page.html", ("mrr",), "cannot write"),
         ("page.html", ("std",), "std cannot be adjusted"),
         ("page.html", ("nonsense",), "nonsense"),
@@ -344,11 +344,11 @@ CASES = [
     ({}, "mrr", "value", "0.476"),
     ({"data": "wn18rr", "unseen": "drop"}, "hits@10", "value", "57.1"),
     ({"data": "fb15k237"}, "mr", "value", "150.8994598388672"),
-    ({"data": "fb15k237", "side": "head"}, "gmr", "value", "12.67"),
+    ({"data": "fb15k237", "sides": "head"}, "gmr", "value", "12.67"),
     ({"data": "nations", "unseen": "drop"}, "mrr", "value", "0.81"),
     ({"data": "nations"}, "hits@10", "value", "0.8"),
     ({"data": "kinships", "filter": "none"}, "hits@3", "value", "0.0"),
-    ({"data": "umls", "split": "valid", "side": "tail"}, "ndcg", "value", "0.9"),
+    ({"data": "umls", "split": "valid", "sides": "tail"}, "ndcg", "value", "0.9"),
     ({"data": "codexmedium", "split": "train"}, "imr", "value", "0.004"),
     ({"data": "countries-s3"}, "hmr", "value", "2"),
     ({"data": "wd50k"}, "igmr", "value", "3.5"),
@@ -406,8 +406,8 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
             "99999",
             "Impossible: with these numbers of candidates, z(mrr) is between -3.114 and +12,497.",
         ),
-        ("mr", "value", "5 %", "mr has no percent"),
-        ("mrr", "z", "5%", "z(mrr) has no percent"),
+        ("mr", "value", "5 %", "mr is not a fraction, so it cannot be given in percent"),
+        ("mrr", "z", "5%", "z(mrr) is not a fraction, so it cannot be given in percent"),
         ("mrr", "value", "0,476", "Not a number"),
         ("mrr", "value", "abc", "Not a number"),
         ("mrr", "value", "1e999", "Not a number"),
@@ -447,7 +447,7 @@ def test_numbers_may_be_written_as_people_write_them(page):
 def test_where_chance_is_already_perfect_nothing_is_adjusted(page, page_file):
     page.open(page_file, fragment(data="nations", metric="hits@20", x="1"))
     assert shown(page) == {"value": "1.000", "index": "–", "z": "–", "ratio": "1.000"}
-    assert page.text("#note") == "No index, no z: chance always gets 1.000, the best value there is."
+    assert page.text("#note") == "No index, no z: every ranking has the best value, 1.000."
     with pytest.raises(er.errors.DegenerateError):
         er.adjust({"hits@20": 1}, data="nations")
 
@@ -497,7 +497,7 @@ def test_keyboard_alone_is_enough(page):
     node = "document.activeElement"
     outlined = f"({node}.type === 'radio' ? {node}.nextElementSibling : {node})"
     outline = f"getComputedStyle({outlined}).outlineStyle"
-    order = ["data", "metric", "have", "x", None, "split", "side", "filter", "unseen"]
+    order = ["data", "metric", "have", "x", None, "split", "sides", "filter", "unseen"]
     for name in order:
         page.press("Tab")
         if name:
@@ -541,7 +541,7 @@ def test_view_is_kept_in_the_address(page, page_file, browser):
 
 
 def test_an_address_with_nonsense_is_no_trouble(page, page_file):
-    page.open(page_file, "#data=nothing&metric=%00&side=left&have=constructor&n=7&nodeName=1&x=%3Cb%3E")
+    page.open(page_file, "#data=nothing&metric=%00&sides=left&have=constructor&n=7&nodeName=1&x=%3Cb%3E")
     assert page.text("#asked") == "mrr on WN18RR · test · both sides · filtered · unseen kept"
     assert page.text("#note").startswith("Not a number")
 

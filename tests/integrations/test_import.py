@@ -327,7 +327,7 @@ def test_pykeen_arrays_that_cannot_be_right():
             dumps.pykeen(arrays, TASK, triples)
     del arrays["triples"]
     with pytest.raises(
-        er.errors.InputError, match=r"^which triple each rank is of is not known.*testing.tripl"
+        er.errors.InputError, match=r"^the triples of the ranks are missing.*testing.tripl"
     ):
         dumps.pykeen(arrays, TASK)
 

@@ -437,10 +437,10 @@ def rank_badly():
     own = er.Factored("dot", TABLE + distributed.get_rank(), FACTORED.queries)
     refused("all processes need the same model and task", "process [01]", scorer=own, mesh="queries")
     drawn = sample(TASK, 2, seed=distributed.get_rank())
-    refused("the same model and task", "draw nothing without a seed", task=drawn, mesh="queries")
+    refused("the same model and task", "sample with the same seed", task=drawn, mesh="queries")
     small = er.Factored("dot", TABLE[: 9 - distributed.get_rank()], FACTORED.queries)
     with pytest.raises(
-        er.errors.EvenrankError, match="8 in the model, 9 in the task"
+        er.errors.EvenrankError, match="the model has 8 candidates on side answer, the task 9"
     ):  # in both, by both
         er.rank(small, TASK, mesh="queries")
     empty = er.Task.of([[0], [1]], [6, 6], size=9, candidates=[[], []], outside="add")

@@ -80,7 +80,7 @@ def test_a_perfect_ranking_has_an_index_of_exactly_one_and_chance_of_zero(name):
 def test_only_hits_have_a_smaller_k(name, smaller):
     with pytest.raises(er.errors.DegenerateError, match="rank more candidates") as error:
         index(er.chance(name, [1, 1]))
-    assert str(error.value).endswith("or choose a smaller k") == smaller
+    assert str(error.value).endswith("or use a smaller k") == smaller
 
 
 def test_inverting_recovers_published_raw_values():

@@ -60,7 +60,7 @@ def test_files_of_torch_need_torch(tmp_path, monkeypatch):
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             archive.writestr("archive/data.pkl", word)
         monkeypatch.setitem(sys.modules, "torch", None)
-        with pytest.raises(InputError, match=r"this needs torch.*evenrank\[torch\]"):
+        with pytest.raises(InputError, match=r"this requires torch.*evenrank\[torch\]"):
             load(tmp_path / name)
 
 

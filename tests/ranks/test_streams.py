@@ -418,7 +418,7 @@ def test_a_folder_without_ranks_is_an_error(tmp_path):
 
 
 def test_a_file_is_counted_once(folder):
-    with pytest.raises(InputError, match=r"given twice; got .*a.parquet; give each file once"):
+    with pytest.raises(InputError, match=r"occurs twice; got .*a.parquet; pass each file once"):
         er.stream([folder, folder / "a.parquet"])
 
 
@@ -606,7 +606,7 @@ def test_queries_need_sides_and_keys(tmp_path):
 def test_weighted_targets_are_not_averaged_by_group(tmp_path):
     example(weights=np.arange(ROWS) + 1.0).save(tmp_path / "r.parquet")
     with pytest.raises(
-        InputError, match=r"cannot be averaged by group in a stream; got average relation"
+        InputError, match=r"macro averages of weighted targets cannot be streamed; got average relation"
     ):
         er.stream(tmp_path, average="relation")
     example(weights=np.ones(ROWS)).save(tmp_path / "r.parquet")

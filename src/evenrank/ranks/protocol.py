@@ -239,6 +239,13 @@ class Protocol:
         extra = {str(name): str(value) for name, value in given.items()}
         object.__setattr__(self, "extra", MappingProxyType(extra))
 
+    def __repr__(self) -> str:
+        """Show the entries that are known."""
+        known = ((name, getattr(self, name)) for name in NAMES)
+        entries = [f"{name}={value!r}" for name, value in known if value is not None]
+        entries += [f"extra={dict(self.extra)!r}"] * bool(self.extra)
+        return f"Protocol({', '.join(entries)})"
+
     def __hash__(self) -> int:
         """Hash the fingerprint."""
         return hash(self.fingerprint)

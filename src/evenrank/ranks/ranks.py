@@ -632,7 +632,7 @@ class Ranks(Framed):
     def __add__(self, other: Ranks) -> Ranks:
         """Concatenate the rows of both, which must have the same columns; keep the common protocol."""
         if not isinstance(other, Ranks):
-            return NotImplemented
+            raise InputError("only ranks can be added to ranks", got=type(other).__name__)
         mine, others = self._columns(), other._columns()
         if mine.keys() != others.keys():
             raise InputError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from math import exp, inf, sqrt
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -237,7 +237,16 @@ def _span(sizes: Ints) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied
+@runtime_checkable
+class Asked(Protocol):
+    """An object that knows the number of candidates of each target, such as `Task`."""
+
+    @property
+    def candidates(self) -> Ints:
+        """The numbers of candidates."""
+
+
+SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied | Asked
 MOST_CANDIDATES = 10**12
 MOST_TASKS = 2**53  # floats represent counts exactly up to here
 
@@ -252,6 +261,8 @@ def read_sizes(
     """
     if isinstance(sizes, Tallied):
         sizes = sizes.tally()
+    elif isinstance(sizes, Asked):
+        sizes = sizes.candidates
     if isinstance(sizes, Tally | Histogram):
         if counts is not None or weights is not None:
             raise InputError("counts= and weights= cannot be combined with Ranks or a Tally")
@@ -293,7 +304,7 @@ def chance(
     ----------
     metric : str or Metric
         The metric, for example ``"mrr"`` or ``"hits@10"``.
-    sizes : array_like, mapping, Tally or Ranks
+    sizes : array_like, mapping, Task, Tally or Ranks
         Numbers of candidates: one per target, or distinct ones with `counts`, or ``{size: count}``.
     counts : array_like of int, optional
         How often each size occurs.

@@ -664,9 +664,10 @@ def test_rank_by_a_protocol(model, tmp_path):
         assert again["protocol"]["ties"] == PRESETS[name].ties
         assert er.Ranks.load(files[name]).evaluate("mrr").content() == again == said
     with raises(
-        "the protocols of these ranks have different tie-breaking rules", "optimistic, pess", "--ties"
-    ):
+        "the protocols of these ranks have different tie-breaking rules", "optimistic, pess", "ties="
+    ) as caught:
         run("evaluate", files["openke"], files["torchkge"], "--format", "json")
+    assert caught.value.in_shell().endswith("choose one for all with --ties")
     beside = tmp_path / "beside.parquet"
     beside.write_bytes(files["openke"].read_bytes())
     for command in (("evaluate",), ("evaluate", "--interval", "delta"), ("compare",)):

@@ -699,8 +699,8 @@ def test_what_cannot_be_streamed_says_so(folder, option):
     error = run(folder, *option).exception
     assert isinstance(error, InputError)
     assert str(error) == (
-        f"{option[0]} needs all ranks at once, which a stream never has; got several files, a URL, "
-        "--dask or --skip-damaged; give one file for each model"
+        f"{option[0]} needs all ranks in memory; got several files, a URL, --dask or --skip-damaged; "
+        "name one file per model"
     )
 
 

@@ -393,7 +393,7 @@ def test_bad_samples():
         GRAPH.task(candidates=0)
     with raises("seed must be at least 0"):
         GRAPH.task(candidates=2, seed=-1)
-    with raises("sampling is from all candidates"):
+    with raises("lists of candidates cannot be sampled"):
         sample(Task.of([0], targets=[0], size=3, candidates=[[0, 1]]), 2)
     assert GRAPH.task(candidates=np.int64(2)).candidates.tolist() == [3, 3, 3, 3, 3, 3]
 

@@ -18,6 +18,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from evenrank._internal.checks import check_type
 from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.graphs.graph import Finding, Graph, Unseen, check_unseen
@@ -68,8 +69,7 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
       test         201
       hash       50109268b93315c3
     """
-    if not isinstance(path, str | os.PathLike):
-        raise InputError("not a path", got=type(path).__name__, do="Graph.of takes arrays")
+    check_type(path, str | os.PathLike, "not a path", do="Graph.of takes arrays")
     if name is not None and not isinstance(name, str):
         raise InputError("the name of a graph must be a text", got=repr(name))
     check_unseen(unseen)

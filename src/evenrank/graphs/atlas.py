@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import locked, replacing
 from evenrank.errors import InputError, Option
 from evenrank.graphs import registry
@@ -112,8 +113,7 @@ def atlas(
     """
     import polars as pl
 
-    if not isinstance(sides, str) or sides not in get_args(Sides):
-        raise InputError("unknown sides", got=repr(sides), allowed=", ".join(get_args(Sides)))
+    check_choice("sides", sides, get_args(Sides))
     if filter is not None and not (isinstance(filter, str) and filter == "all"):
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
     rows = _rows(data, unseen)
@@ -190,8 +190,7 @@ def _rows(data: str | Graph, unseen: Unseen) -> pl.DataFrame:
     check_unseen(unseen)
     if isinstance(data, Graph):
         return _count(_drop(data) if unseen == "drop" else data, data.name)
-    if not isinstance(data, str):
-        raise InputError("not a data set", got=type(data).__name__, allowed="a name, or a Graph")
+    check_type(data, str, "not a data set", allowed="a name, or a Graph")
     for table in (_shipped, _own):  # the user's file is read only for names that the other lacks
         rows = table()
         name = _find(data, rows)
@@ -256,8 +255,7 @@ def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
     """
     import polars as pl
 
-    if not isinstance(graph, Graph):
-        raise InputError("the atlas is built from Graphs", got=type(graph).__name__, do="use er.load")
+    check_type(graph, Graph, "the atlas is built from Graphs", do="use er.load")
     if graph.unseen == "drop":
         raise InputError(
             "the atlas counts candidates with and without entities not seen in training",
@@ -272,11 +270,7 @@ def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
 
 def _drop(graph: Graph) -> Graph:
     return Graph.of(
-        graph.splits,
-        entities=graph.entities,
-        relations=graph.relations,
-        name=graph.name,
-        unseen="drop",
+        graph.splits, entities=graph.entities, relations=graph.relations, name=graph.name, unseen="drop"
     )
 
 

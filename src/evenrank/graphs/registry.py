@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from evenrank._internal.checks import check_type
 from evenrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -186,8 +187,7 @@ def find(name: str) -> Entry:
     Traceback (most recent call last):
     evenrank.errors.InputError: no such data set; got 'fb15k273'; did you mean fb15k237 or ...
     """
-    if not isinstance(name, str):
-        raise InputError("not the name of a data set", got=type(name).__name__)
+    check_type(name, str, "not the name of a data set")
     entry = lookup(name)
     if entry is None:
         raise InputError("no such data set", got=repr(name), do=near(name))

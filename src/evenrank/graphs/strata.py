@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_type
 from evenrank.errors import InputError
 from evenrank.graphs.graph import Graph, Names
 from evenrank.ranks.ranks import Ranks
@@ -70,12 +71,8 @@ def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> 
     >>> [ranks.keys[name][0] for name in STRATA]
     ['n-n', '100-999', '100-999', '100-999']
     """
-    if not isinstance(ranks, Ranks):
-        raise InputError("strata are added to Ranks", got=type(ranks).__name__)
-    if not isinstance(graph, Graph):
-        raise InputError(
-            "strata need the Graph that was ranked", got=type(graph).__name__, do="use er.load"
-        )
+    check_type(ranks, Ranks, "strata are added to Ranks")
+    check_type(graph, Graph, "strata need the Graph that was ranked", do="use er.load")
     unknown = [name for name in names if not isinstance(name, str) or name not in STRATA]
     if unknown:
         raise InputError("unknown stratum", got=repr(unknown[0]), allowed=", ".join(STRATA))

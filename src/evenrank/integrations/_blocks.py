@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evenrank._internal.checks import check_type
 from evenrank.errors import InputError
 from evenrank.graphs.graph import PARTS, Graph
 from evenrank.graphs.make_task import HOLES
@@ -38,8 +39,7 @@ class Vocabulary:
 
     def __init__(self, graph: Graph) -> None:
         """Index the names."""
-        if not isinstance(graph, Graph):
-            raise InputError("graph must be a Graph", got=type(graph).__name__, do="er.load(...)")
+        check_type(graph, Graph, "graph must be a Graph", do="er.load(...)")
         self.names = dict(zip(PARTS, (graph.entities, graph.relations, graph.entities), strict=True))
         entity, relation = (
             {str(name): i for i, name in enumerate(names)} for names in (graph.entities, graph.relations)

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_type
 from evenrank._internal.files import as_path
 from evenrank.errors import InputError, Option
 from evenrank.graphs.graph import PARTS
@@ -82,8 +83,7 @@ def ampligraph(
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.shape[1] not in (1, 2):
         raise InputError(
-            "ranks must be a row per triple, with one column or two",
-            got=columns.described(table),
+            "ranks must be a row per triple, with one column or two", got=columns.described(table)
         )
     if table.dtype.kind in "iuf" and (table < 1).any():
         raise InputError(
@@ -128,11 +128,7 @@ def _check_length(task: Task, count: int) -> None:
 
 
 def pykeen(
-    evaluator: Any,
-    task: Task | None = None,
-    triples: ArrayLike | None = None,
-    *,
-    model: str = "PyKEEN",
+    evaluator: Any, task: Task | None = None, triples: ArrayLike | None = None, *, model: str = "PyKEEN"
 ) -> Ranks:
     """Convert the optimistic and pessimistic ranks of PyKEEN's `RankBasedEvaluator`.
 
@@ -167,8 +163,7 @@ def pykeen(
     [0, 2]
     """
     # read: PyKEEN 1.11.1, pykeen/evaluation/rank_based_evaluator.py
-    if task is not None and not isinstance(task, Task):
-        raise InputError("task must be a Task", got=type(task).__name__, do="graph.task(...)")
+    check_type(task, Task | None, "task must be a Task", do="graph.task(...)")
     arrays = evaluator if isinstance(evaluator, Mapping) else _held(evaluator)
     found = [side for side in (*SIDES, "relation") if f"{side}.optimistic" in arrays]
     sides = [part.side for part in task.parts] if task is not None else found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.metrics.grammar import Metrics, listed, parse
@@ -71,10 +72,7 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
         ]  # here, so that a misspelt one costs no epoch
         tasks = {"valid": valid, "test": test}
         for split, task in tasks.items():
-            if task is not None and not isinstance(task, Task):
-                raise InputError(
-                    f"{split} must be a Task", got=type(task).__name__, do="graph.task(...)"
-                )
+            check_type(task, Task | None, f"{split} must be a Task", do="graph.task(...)")
         if scorer is not None and not callable(scorer):
             raise InputError("scorer must be callable", got=type(scorer).__name__)
         self.tasks = {f"{prefix}{split}/": task for split, task in tasks.items() if task is not None}

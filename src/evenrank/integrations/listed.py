@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats, Ints, nan_error
+from evenrank._internal.checks import check_choice, check_type
 from evenrank.errors import InputError, Option
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Lists, Part, Task, in_place
@@ -34,8 +35,7 @@ LENIENT = Option("lenient", True)
 
 def check_order(order: str) -> None:
     """Check the order of lists."""
-    if order not in WORDS:
-        raise InputError("unknown order of lists", got=repr(order), allowed=", ".join(WORDS))
+    check_choice("order of lists", order, WORDS)
 
 
 class Batch(NamedTuple):
@@ -57,8 +57,7 @@ class Listed:
 
     def __init__(self, task: Task, *, lenient: bool = False) -> None:
         """Start without lists; `lenient` leaves invalid answers out instead of raising an error."""
-        if not isinstance(task, Task):
-            raise InputError("task must be a Task", got=type(task).__name__, do="graph.task(...)")
+        check_type(task, Task, "task must be a Task", do="graph.task(...)")
         self.task, self.lenient = task, lenient
         self.left_out: Counter[str] = Counter()  # description of what was left out: how often
         self._better = [np.zeros(len(part.targets), np.int64) for part in task.parts]

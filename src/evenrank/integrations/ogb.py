@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Ints, array, host, nan_error
+from evenrank._internal.checks import check_type
 from evenrank.errors import InputError, Option
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import MRR
@@ -62,12 +63,9 @@ def ranks(
     >>> {name: values.tolist() for name, values in result(found).items()}["mrr_list"]
     [0.4000000059604645, 1.0]
     """
-    if not isinstance(predictions, Mapping):
-        raise InputError(
-            "predictions must be a dictionary",
-            got=type(predictions).__name__,
-            allowed=f"{POSITIVE} and {NEGATIVE}",
-        )
+    check_type(
+        predictions, Mapping, "predictions must be a dictionary", allowed=f"{POSITIVE} and {NEGATIVE}"
+    )
     missing = [name for name in (POSITIVE, NEGATIVE) if name not in predictions]
     if missing:
         raise InputError(f"no {missing[0]}", got=", ".join(map(str, predictions)) or "nothing")
@@ -148,8 +146,7 @@ def result(ranked: Ranks, metric: str = "mrr") -> dict[str, Any]:
     ({'hits@3': 0.5}, {'rocauc': 0.6875})
     """
     # read: snap-stanford/ogb, ogb/linkproppred/evaluate.py
-    if not isinstance(ranked, Ranks):
-        raise InputError("ranked must be Ranks", got=type(ranked).__name__)
+    check_type(ranked, Ranks, "ranked must be Ranks")
     mean = ranked.better + ranked.equal / 2 + 1
     if metric == "rocauc":
         if not ranked.has_candidates:

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Ints, host
+from evenrank._internal.checks import check_type
 from evenrank._internal.files import as_path
 from evenrank.errors import InputError
 from evenrank.graphs import registry
@@ -93,8 +94,7 @@ def ranks(
 
 def _ids(task: Task, lists: Any, scores: Any, lenient: bool) -> Listed:
     """Count lists of ids."""
-    if not isinstance(task, Task):
-        raise InputError("task must be a Task", got=type(task).__name__, do="graph.task(...)")
+    check_type(task, Task, "task must be a Task", do="graph.task(...)")
     answers = _flat("answers", lists)
     answers = Lists(answers.first, columns.integers("answers", answers.values, HOLE))
     given = answers if scores is None else _flat("scores", scores)

@@ -17,6 +17,7 @@ import numpy as np
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_choice
 from evenrank._internal.files import as_path
 from evenrank.errors import InputError, Option
 from evenrank.integrations._lines import lines
@@ -79,8 +80,7 @@ def ranks(
         If a line cannot be read, or there are fewer candidates than documents.
     """
     check_order(order)
-    if targets not in ("every", "first"):
-        raise InputError("unknown targets", got=repr(targets), allowed="every, first")
+    check_choice("targets", targets, ("every", "first"))
     candidates = columns.integer("candidates", candidates, 1)
     if not isinstance(relevant, int | float):
         raise InputError("relevant must be a number", got=repr(relevant))

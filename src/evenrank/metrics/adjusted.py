@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Floats
+from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
@@ -163,12 +164,7 @@ class Adjusted:
 
     def __post_init__(self) -> None:
         """Check that the metric can be adjusted."""
-        if self.adjustment not in get_args(AdjustmentName):
-            raise InputError(
-                "unknown adjustment",
-                got=repr(self.adjustment)[:40],
-                allowed=", ".join(get_args(AdjustmentName)),
-            )
+        check_choice("adjustment", self.adjustment, get_args(AdjustmentName))
         if not isinstance(self.metric, Metric | Statistic):
             raise InputError(
                 "only metrics without adjustment can be adjusted", got=repr(self.metric)[:40]

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from evenrank._internal.arrays import Floats, Function, Ints
+from evenrank._internal.checks import check_choice
 from evenrank._internal.quadrature import DIRECT, Rule
-from evenrank.errors import InputError
 
 Ties = Literal["expected", "realistic", "optimistic", "pessimistic", "rounded"]
 RULES: tuple[Ties, ...] = get_args(Ties)
@@ -20,8 +20,7 @@ PART_POINTS = 4_000_000
 
 def check_ties(ties: str) -> None:
     """Check the name of a tie-breaking rule."""
-    if not isinstance(ties, str) or ties not in RULES:
-        raise InputError("unknown tie-breaking rule", got=repr(ties)[:40], allowed=", ".join(RULES))
+    check_choice("tie-breaking rule", ties, RULES)
 
 
 class Ranges:

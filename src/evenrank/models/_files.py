@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import host
+from evenrank._internal.checks import check_type
 from evenrank._internal.files import replacing
 from evenrank.errors import InputError
 from evenrank.models._model import Model, present
@@ -47,10 +48,7 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
     """
     from safetensors.numpy import save as serialise
 
-    if not isinstance(model, Model):
-        raise InputError(
-            "this model cannot be saved", got=type(model).__name__, allowed=", ".join(NAMED)
-        )
+    check_type(model, Model, "this model cannot be saved", allowed=", ".join(NAMED))
     if graph is not None and (len(graph.entities), len(graph.relations)) != (
         model.entities,
         model.relations,

@@ -9,6 +9,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenrank._internal.checks import check_type
 from evenrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,14 +65,13 @@ def load(
     from evenrank.models.readers import read
     from evenrank.models.readers.checkpoint import fit
 
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(
-            "path must be a path, or the name of a bundled model",
-            got=type(path).__name__,
-            do="models in memory need no loading: er.rank(model, task)",
-        )
-    if not isinstance(format, str):
-        raise InputError("format must be a string", got=type(format).__name__)
+    check_type(
+        path,
+        str | os.PathLike,
+        "path must be a path, or the name of a bundled model",
+        do="models in memory need no loading: er.rank(model, task)",
+    )
+    check_type(format, str, "format must be a string")
     with _located(path) as file:
         checkpoint = read(file, format=format, trust_pickle=trust_pickle, mapped=mapped)
     return fit(checkpoint, graph, Path(path).name)

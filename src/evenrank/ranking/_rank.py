@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 import numpy as np
 
 from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
 from evenrank.ranking.engine._count import BATCH, CHUNK, batch, count_factored, goals
@@ -157,12 +158,7 @@ class _Ranking:
         cls, scorer: Any, task: Task, device: Any, exact: bool, group: ProcessGroup | None = None
     ) -> _Ranking:
         """Check that the model fits the task, and move it to the device, if there is room."""
-        if not isinstance(task, Task):
-            raise InputError(
-                "rank needs a Task",
-                got=type(task).__name__,
-                do="build one by graph.task('test') or Task.of(...)",
-            )
+        check_type(task, Task, "rank needs a Task", do="build one by graph.task('test') or Task.of(...)")
         if not task.parts:
             raise InputError("a task needs at least one side", got="none")
         if not isinstance(exact, bool | np.bool_):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Floats, Ints, array, host, place
+from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError
 from evenrank.ranking.engine import numpy_kernels
 from evenrank.ranking.engine.bounds import FORMS, Form
@@ -120,8 +121,7 @@ class Factored:
 
     def __post_init__(self) -> None:
         """Check the table."""
-        if not isinstance(self.form, str) or self.form not in FORMS:
-            raise InputError("unknown form of score", got=repr(self.form), allowed=", ".join(FORMS))
+        check_choice("form of score", self.form, FORMS)
         if not callable(self.queries):
             raise InputError("queries must be a function of arrays", got=type(self.queries).__name__)
         rows = array("the table of candidates", self.table)

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints, nan_error
+from evenrank._internal.checks import check_type
 from evenrank._internal.export import Framed
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Table
@@ -631,8 +632,7 @@ class Ranks(Framed):
 
     def __add__(self, other: Ranks) -> Ranks:
         """Concatenate the rows of both, which must have the same columns; keep the common protocol."""
-        if not isinstance(other, Ranks):
-            raise InputError("only ranks can be added to ranks", got=type(other).__name__)
+        check_type(other, Ranks, "only ranks can be added to ranks")
         mine, others = self._columns(), other._columns()
         if mine.keys() != others.keys():
             raise InputError(
@@ -797,10 +797,7 @@ class Ranks(Framed):
         return Groups(self, columns.column_names("keys", keys))
 
     def evaluate(
-        self,
-        *metrics: Metrics,
-        ties: Ties | None = None,
-        average: str | Sequence[str] = "micro",
+        self, *metrics: Metrics, ties: Ties | None = None, average: str | Sequence[str] = "micro"
     ) -> Evaluation[float]:
         """Evaluate metrics.
 
@@ -885,10 +882,7 @@ class Groups:
             yield label, self.ranks[rows]
 
     def evaluate(
-        self,
-        *metrics: Metrics,
-        ties: Ties | None = None,
-        average: str | Sequence[str] = "micro",
+        self, *metrics: Metrics, ties: Ties | None = None, average: str | Sequence[str] = "micro"
     ) -> Evaluation[Floats]:
         """Evaluate metrics on each group, with its own chance levels.
 

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, Option
 from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol, Sampled, shared
@@ -358,8 +359,7 @@ class Task:
         >>> task.candidates.tolist()
         [3, 2]
         """
-        if not isinstance(outside, str) or outside not in ("raise", "add"):
-            raise InputError("unknown value of outside", got=repr(outside)[:40], allowed="raise, add")
+        check_choice("value of outside", outside, ("raise", "add"))
         asked = _rows("queries", queries)
         target = columns.integers("targets", targets, 0)
         size = columns.integer("size", size, 1)

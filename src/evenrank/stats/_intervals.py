@@ -10,18 +10,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from evenrank._internal.checks import check_choice
 from evenrank._internal.table import Table, figure
 from evenrank.errors import InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import (
-    arrow,
-    cell,
-    evaluate,
-    title,
-    within,
-)
+from evenrank.ranks.evaluation import arrow, cell, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, delta, no_interval
@@ -45,11 +40,7 @@ DEFAULT = (
 )
 DEFAULT_WIDE = ("mrr", "chance(mrr)", "index(mrr)", "hits@10")
 BY_DELTA = "a macro average over fixed groups has intervals by the delta method only"
-HOW = {
-    "delta": "delta method",
-    "bootstrap": "BCa bootstrap",
-    "percentile": "percentile bootstrap",
-}
+HOW = {"delta": "delta method", "bootstrap": "BCa bootstrap", "percentile": "percentile bootstrap"}
 
 
 class Interval(NamedTuple):
@@ -414,12 +405,6 @@ def check_level(level: Any) -> None:
     """
     if not isinstance(level, int | float | np.floating) or not 0 < level < 1:
         raise InputError("the confidence level must be between 0 and 1", got=repr(level), do="e.g. 0.95")
-
-
-def check_choice(what: str, given: Any, allowed: Sequence[str]) -> None:
-    """Raise `InputError` unless an option is one of those there are."""
-    if not isinstance(given, str) or given not in allowed:
-        raise InputError(f"unknown {what}", got=repr(given), allowed=", ".join(allowed))
 
 
 def check_draws(samples: int, seed: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from evenrank._internal.arrays import Floats
+from evenrank._internal.checks import check_choice
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
@@ -23,7 +24,6 @@ from evenrank.stats import _significance
 from evenrank.stats._bounds import limits
 from evenrank.stats._intervals import (
     Intervals,
-    check_choice,
     check_draws,
     check_level,
     intervals,
@@ -31,14 +31,7 @@ from evenrank.stats._intervals import (
     plural,
     single_units,
 )
-from evenrank.stats._join import (
-    On,
-    candidate_range,
-    check_protocols,
-    differing,
-    joined,
-    named_models,
-)
+from evenrank.stats._join import On, candidate_range, check_protocols, differing, joined, named_models
 from evenrank.stats._sample import (
     ROUNDING,
     Sample,

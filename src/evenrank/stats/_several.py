@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenrank._internal.arrays import Floats
+from evenrank._internal.checks import check_type
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
@@ -291,13 +292,7 @@ class AcrossDatasets(Shown):
         """Build the tables: the models on each data set, then their average ranks."""
         signed = Adjusted("z", self.metric)
         within = [
-            [
-                r.data,
-                r.model,
-                *(figure(x) for x in (r.value, r.index)),
-                cell(signed, r.z),
-                f"{r.rank:g}",
-            ]
+            [r.data, r.model, *(figure(x) for x in (r.value, r.index)), cell(signed, r.z), f"{r.rank:g}"]
             for r in self.results
         ]
         header = ["data", "model", f"{self.metric} {arrow(self.metric)}", "index", "z", "rank"]
@@ -480,11 +475,9 @@ def _undecided(ordered: Sequence[AverageRank], critical: float) -> Iterable[tupl
 def _named(data: Any) -> dict[str, dict[str, Ranks]]:
     """Check the type of nested mappings, and name the models on each data set."""
     do = 'e.g. {"nations": {"a": ranks_a, "b": ranks_b}, ...}'
-    if not isinstance(data, Mapping):
-        raise InputError("data must map data sets to models", got=type(data).__name__, do=do)
+    check_type(data, Mapping, "data must map data sets to models", do=do)
     for name, ranked in data.items():
-        if not isinstance(ranked, Mapping | list | tuple):
-            raise InputError(f"{name} must map models to ranks", got=type(ranked).__name__, do=do)
+        check_type(ranked, Mapping | list | tuple, f"{name} must map models to ranks", do=do)
         for model, ranks in ranked.items() if isinstance(ranked, Mapping) else ():
             check_ranks(f"{model} on {name}", ranks, do=do)
     return {str(name): named_models([ranked], {}) for name, ranked in data.items()}

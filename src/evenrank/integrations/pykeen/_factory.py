@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.graphs.graph import SPLITS, Graph, Unseen
@@ -87,8 +88,7 @@ def factories(graph: Graph, *, inverse: bool = False) -> dict[str, Any]:
         If `graph` is not a graph.
     """
     need("pykeen")
-    if not isinstance(graph, Graph):
-        raise InputError("graph must be a Graph", got=type(graph).__name__, do="er.load(...)")
+    check_type(graph, Graph, "graph must be a Graph", do="er.load(...)")
     import torch
     from pykeen.triples import TriplesFactory
 

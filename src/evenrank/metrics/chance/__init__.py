@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, NullDistributionError, Option
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
@@ -81,10 +82,7 @@ class NullDistribution:
         samples: int = 10_000,
         seed: int = 0,
     ) -> None:
-        if not isinstance(method, str) or method not in get_args(Method):
-            raise InputError(
-                "unknown method", got=repr(method)[:40], allowed=", ".join(get_args(Method))
-            )
+        check_choice("method", method, get_args(Method))
         if isinstance(metric, Statistic) and metric.kind == "count":
             raise NullDistributionError("count has no chance level: it does not depend on the ranks")
         if len(sizes) and not sizes["candidates"].all():

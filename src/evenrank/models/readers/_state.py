@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenrank._internal.arrays import array, host
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
 from evenrank.models.readers.checkpoint import Checkpoint, called, fit, torch_file
@@ -71,8 +72,7 @@ class Library:
         InputError
             If `model` is not a torch module, or model and graph do not match.
         """
-        if not isinstance(model, need("torch").nn.Module):
-            raise InputError("model must be a torch module", got=type(model).__name__)
+        check_type(model, need("torch").nn.Module, "model must be a torch module")
         return fit(self._of(model), graph, type(model).__name__)
 
     def _of(self, module: Any) -> Checkpoint:
@@ -169,8 +169,7 @@ def tables_of(content: Any) -> dict[str, Any]:
     for nest in NESTS:
         if isinstance(content, Mapping) and isinstance(content.get(nest), Mapping):
             content = content[nest]
-    if not isinstance(content, Mapping):
-        raise InputError("not a state dictionary", got=type(content).__name__)
+    check_type(content, Mapping, "not a state dictionary")
     return {
         str(name).removeprefix(WRAPPER).removesuffix(".weight"): host(array(str(name), values))
         for name, values in content.items()

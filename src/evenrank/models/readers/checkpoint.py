@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
 from evenrank.graphs.graph import Graph
@@ -58,8 +59,7 @@ def noted(model: Any, notes: tuple[str, ...]) -> Any:
 
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
     """Return the model with its rows in the order of a graph, and with its notes."""
-    if graph is not None and not isinstance(graph, Graph):
-        raise InputError("graph must be a Graph", got=type(graph).__name__, do="er.load(...)")
+    check_type(graph, Graph | None, "graph must be a Graph", do="er.load(...)")
     model, notes = checkpoint.model, checkpoint.notes
     # a model that knows its numbering is checked when it is ranked
     if graph is not None and not getattr(model, "vocabulary", None):
@@ -217,9 +217,7 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
     except pickle.UnpicklingError as error:
         if not trust_pickle:
             raise InputError(
-                f"reading {path} could run code that is pickled in it",
-                got=reason(error),
-                do=TRUST,
+                f"reading {path} could run code that is pickled in it", got=reason(error), do=TRUST
             ) from None
     except (OSError, EOFError, RuntimeError, ValueError) as error:
         raise damaged(path, error) from None

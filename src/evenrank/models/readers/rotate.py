@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenrank._internal.arrays import wide
+from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError
 from evenrank.models import ComplEx, DistMult, Model, RotatE, TransE
 from evenrank.models.readers._alike import on_circles
@@ -61,12 +62,7 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
             f"{path}: {SETTINGS} and the tables do not match",
             got=f"tables of shapes {entity.shape} and {relation.shape}, widths {widths} in {SETTINGS}",
         )
-    if given["model"] not in MODELS:
-        raise InputError(
-            "unknown model of the RotatE code",
-            got=repr(given["model"]),
-            allowed=", ".join(MODELS),
-        )
+    check_choice("model of the RotatE code", given["model"], MODELS)
     scale = unit_of_phase(given["gamma"], given["hidden_dim"], PI)
     model, notes = called(given["model"], MODELS[given["model"]](entity, relation, scale))
     data = [path, *([Path(given["data_path"])] if given.get("data_path") else [])]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 
@@ -41,12 +42,12 @@ def connect(address: str, *, patience: float = PATIENCE) -> Iterator[Any]:
     InputError
         If no scheduler answers.
     """
-    if not isinstance(address, str):
-        raise InputError(
-            "the address of a Dask scheduler must be a text",
-            got=type(address).__name__,
-            allowed="'local', or an address such as 'tcp://scheduler:8786'",
-        )
+    check_type(
+        address,
+        str,
+        "the address of a Dask scheduler must be a text",
+        allowed="'local', or an address such as 'tcp://scheduler:8786'",
+    )
     distributed = need("distributed")
     with warnings.catch_warnings():
         # `check` raises an error of one line instead
@@ -96,10 +97,7 @@ def _running(distributed: Any, address: str, patience: float) -> Iterator[Any]:
 def check(client: Any, *, patience: float = PATIENCE) -> None:
     """Check that a cluster has workers, with the same versions of Python and the libraries."""
     distributed = need("distributed")
-    if not isinstance(client, distributed.Client):
-        raise InputError(
-            "not a Dask client", got=type(client).__name__, do="use er.cluster.connect(address)"
-        )
+    check_type(client, distributed.Client, "not a Dask client", do="use er.cluster.connect(address)")
     try:
         client.wait_for_workers(1, timeout=patience)
     except TimeoutError:

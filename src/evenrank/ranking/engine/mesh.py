@@ -30,6 +30,7 @@ from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
 
 from evenrank._internal.arrays import Floats, Ints, host
+from evenrank._internal.checks import check_type
 from evenrank.errors import EvenrankError, InputError
 from evenrank.ranking.engine._count import batch, refuse_nan
 from evenrank.ranking.engine._device import Device, cuda_is_there
@@ -90,12 +91,7 @@ class ProcessGroup:
         """Join a DeviceMesh of torch, or a mesh that a text describes, with one device per process."""
         if isinstance(mesh, DeviceMesh):
             return cls(mesh)
-        if not isinstance(mesh, str):
-            raise InputError(
-                "not a mesh",
-                got=type(mesh).__name__,
-                allowed=f"{ALLOWED}, or a DeviceMesh of torch",
-            )
+        check_type(mesh, str, "not a mesh", allowed=f"{ALLOWED}, or a DeviceMesh of torch")
         cuda = "cuda" in device or (device == "auto" and cuda_is_there())
         if cuda and not cuda_is_there():
             Device(device)  # raises an error that says why it cannot be used

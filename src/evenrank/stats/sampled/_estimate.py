@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_choice
 from evenrank.errors import EvenrankError, InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.chance import NullDistribution
@@ -22,7 +23,7 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import SAMPLED, Evaluation, evaluate
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
-from evenrank.stats._intervals import check_choice, check_level
+from evenrank.stats._intervals import check_level
 from evenrank.stats._join import check_ranks
 from evenrank.stats._sample import Sample, Unit, names_of, smooth, unit_name
 from evenrank.stats.sampled._means import Means, means

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.models.readers.pykeen._factors import NoFactors, factors
@@ -44,8 +45,7 @@ def scorer(model: Any) -> Any:
     import torch
     from pykeen.models import Model
 
-    if not isinstance(model, Model):
-        raise InputError("model must be a PyKEEN model", got=type(model).__name__)
+    check_type(model, Model, "model must be a PyKEEN model")
     model.eval()
     try:
         with torch.inference_mode():

@@ -1,16 +1,17 @@
-"""Candidate counts: building a data set's rows, and adjusting a published number with shipped ones.
+"""Counting the candidates of a data set, and adjusting a published value with bundled counts.
 
     python benchmarks/atlas.py [FOLDER]
 
-The graph is FB15k-237, from FOLDER or from where the tests look for it, else a drawn one of its shape.
+FB15k-237 is read from FOLDER or found like in the tests, otherwise a graph of the same shape is
+generated.
 
-Build: every split, both sides, with what train never shows and without. Its floor is one sort of all
-triples per side and rule, keys made before: counting known answers takes at least that. PyKEEN's
-`get_candidate_set_size` gives both sides of one split under one rule; its three splits are timed. Its
-counts must be ours less one, since it leaves the ranked answer out.
+Build: every split, both sides, with and without entities not seen in training. The lower bound is one
+sort of all triples per side and rule, with keys made before; counting known true answers takes at least
+that. PyKEEN's `get_candidate_set_size` returns both sides of one split under one rule; all three splits
+are timed. Its counts must be ours minus one, since it leaves the target out.
 
-Adjust: in a fresh process, from after `import evenrank` to the result; the best of several, files in
-the cache of the system. What it is made of is timed in processes of their own, step by step.
+Adjust: in a new process, from after `import evenrank` to the result; the best of several, with files in
+the page cache. Its steps are timed in separate processes.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ PROCESSES = 7
 ADJUST = 'er.adjust({"mrr": 0.476, "hits@10": 0.571}, data="wn18rr")'
 STEPS = {
     "polars imported": "import polars",
-    "names looked up": 'from evenrank.graphs import registry; registry.lookup("wn18rr")',
+    "name looked up": 'from evenrank.graphs import registry; registry.lookup("wn18rr")',
     "counts read": 'er.atlas("wn18rr")',
     "adjusted": ADJUST,
 }
 
 
 def floor(graph: er.Graph) -> Callable[[], object]:
-    """Sort all triples, once per side and rule for the unseen."""
+    """Return the lower bound: sorts of all triples, one per side and rule for unseen entities."""
     h, r, t = np.concatenate(list(graph.splits.values())).T
     entities, relations = len(graph.entities), len(graph.relations)
     keys = [(h * relations + r) * entities + t, (t * relations + r) * entities + h] * 2
@@ -54,7 +55,7 @@ def floor(graph: er.Graph) -> Callable[[], object]:
 
 
 def load_pykeen() -> Any:
-    """Give the module with PyKEEN's helper, or None."""
+    """Import the module with PyKEEN's helper; None if PyKEEN is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -64,7 +65,7 @@ def load_pykeen() -> Any:
 
 
 def theirs(pykeen: Any, graph: er.Graph) -> tuple[float, bool]:
-    """Time PyKEEN's counts of all splits; tell whether they are ours less one."""
+    """Time PyKEEN's counts of all splits; return whether they are ours minus one."""
     torch = import_module("torch")
     splits = {split: torch.as_tensor(triples.copy()) for split, triples in graph.splits.items()}
 
@@ -88,7 +89,7 @@ def theirs(pykeen: Any, graph: er.Graph) -> tuple[float, bool]:
 
 
 def fresh(*steps: str) -> list[float]:
-    """Time steps one after another in a fresh process; the best of several processes for each."""
+    """Time consecutive steps in a new process; return the best of several processes for each."""
     lines = ["import evenrank as er", "from time import perf_counter as now", "times = [now()]"]
     for step in steps:
         lines += [step, "times.append(now())"]
@@ -102,7 +103,7 @@ def fresh(*steps: str) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", help="a folder with FB15k-237")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of FB15k-237")
     data = folder(parser.parse_args().folder)
     print(
         f"evenrank {er.__version__}, numpy {version('numpy')}, polars {version('polars')}; "
@@ -112,7 +113,7 @@ def main() -> None:
     building, rows = best(lambda: atlas.build(graph))
     sorting, _ = best(floor(graph))
     triples = sum(map(len, graph.splits.values()))
-    print(f"{graph.name}: {len(rows):,} rows of counts, from {triples:,} triples")
+    print(f"{graph.name}: {len(rows):,} rows, from {triples:,} triples")
     print(f"build      {building:7.3f} s   <= {MOST_BUILD_S:g} {verdict(building <= MOST_BUILD_S)}")
     total = reading + building
     print(f"and read   {total:7.3f} s   <= {MOST_BUILD_S:g} {verdict(total <= MOST_BUILD_S)}")
@@ -120,16 +121,16 @@ def main() -> None:
     print(f"four sorts {sorting:7.3f} s   build / sorts {building / sorting:.2f}")
     pykeen = load_pykeen()
     if pykeen is None:
-        print("PyKEEN     is not installed")
+        print("PyKEEN is not installed")
     else:
         seconds, same = theirs(pykeen, graph)
-        counts = "its counts are ours less one" if same else "ITS COUNTS ARE OTHERS"
+        counts = "its counts are ours minus one" if same else "ITS COUNTS DIFFER"
         print(f"PyKEEN     {seconds:7.3f} s   PyKEEN / build {seconds / building:.2f}; {counts}")
 
     (whole,) = fresh(ADJUST)
     parts = fresh(*STEPS.values())
-    print(f"\nadjust in a fresh process, after import: best of {PROCESSES}")
-    print(f"whole      {whole:7.3f} s   <= {MOST_ADJUST_S:g} {verdict(whole <= MOST_ADJUST_S)}")
+    print(f"\nadjust in a new process, after import: best of {PROCESSES}")
+    print(f"total      {whole:7.3f} s   <= {MOST_ADJUST_S:g} {verdict(whole <= MOST_ADJUST_S)}")
     for name, seconds in zip(STEPS, parts, strict=True):
         print(f"  {name:16} {seconds * 1e3:7.1f} ms")
 

@@ -7,7 +7,7 @@ to beat) and with scipy.stats; both are run with fewer samples and scaled.
 
 Coverage: test sets are drawn from a heavy-tailed distribution of ranks like that of a trained model
 (`P(r) ~ (r + 1/2)^-1.25` on 1..14,541) with known MRR and hits@10; reported is how often a 95 % interval
-contains them. Fewer than 200 targets, and mean ranks, are reported without a goal.
+contains them. Fewer than 200 targets, and mean ranks, are reported without a target.
 
 Rejection: two models that are equally good by construction are compared; a test at 5 % should find a
 significant difference in 5 % of the cases. The differences of both sides of a triple are correlated, as
@@ -36,7 +36,7 @@ METRICS = ("mrr", "hits@10")
 METHODS = ("delta", "percentile", "bootstrap")
 LOW, HIGH = 0.93, 0.97
 REJECTED = 0.05, 0.01
-ENOUGH = 1000  # with fewer test sets, a share is not compared with its goal
+ENOUGH = 1000  # with fewer test sets, a share is not compared with its target
 SAMPLES = 10_000
 MOST_S, LEAST_RATIO = 10.0, 2.0
 
@@ -90,7 +90,7 @@ def coverage(times: int) -> None:
 
 
 def equal_models(triples: int, rng: np.random.Generator) -> Iterator[er.Ranks]:
-    """Draw two equally good models that differ by noise, which both sides of a triple share in part."""
+    """Generate ranks of two equally good models; both sides of a triple share part of the noise."""
     hard = np.repeat(rng.normal(2.0, 1.8, triples), 2)
     name = np.repeat(np.arange(triples), 2)
     keys = {"head": name, "relation": 0, "tail": name, "side": np.tile([0, 1], triples)}

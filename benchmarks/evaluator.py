@@ -1,4 +1,4 @@
-"""The evaluator of PyKEEN and `EvenRankEvaluator`: times, and equality of their metrics.
+"""Times of PyKEEN's evaluator and of `EvenRankEvaluator`, and equality of their metrics.
 
     python benchmarks/evaluator.py [FOLDER] [--quick] [--device cuda]
 

@@ -1,21 +1,21 @@
-"""Ranking on a GPU, beside the CPU's bits, PyKEEN's evaluator on the same GPU, and floors.
+"""Ranking on a GPU, compared with ranks of the CPU, PyKEEN on the same GPU, and lower bounds.
 
     PYTHONPATH=src python benchmarks/gpu.py [FOLDER] [--only SECTION ...] [--out RESULTS.md]
 
-The graph is FB15k-237, found as in `rank.py` (a folder of train.npy, valid.npy and test.npy needs no
-polars), else a drawn one of its shape. Times are warm: kernels compiled, the task's index on the device.
-Ours is the wall clock around `er.rank`, from parameters on the device to integers on the host; the best
-of several calls counts. Kernels alone are timed by the device's own clock.
+FB15k-237 is found like in `rank.py` (a folder of train.npy, valid.npy and test.npy needs no polars),
+otherwise a graph of the same shape is generated. Times are warm: kernels compiled, the task's index on
+the device. evenrank: wall time of `er.rank`, from parameters on the device to integers on the host; the
+best of several calls counts. Single kernels are timed by CUDA events.
 
-PyKEEN: the whole `RankBasedEvaluator.evaluate` of all test triples, model and triples on the device, as
-it is called (it chooses the batch), and with batches of 1,024 where that is faster. Its metrics are part
-of `evaluate`; their time, on the host, is shown too. Its RotatE has p = 2, as ours in the row "RotatE
-L2"; the row "RotatE" has the paper's p = 1, a sum of roots, which PyKEEN does not offer.
+PyKEEN: all of `RankBasedEvaluator.evaluate` for all test triples, model and triples on the device, with
+its default batch size, and with batches of 1,024 if that is faster. Its metrics are part of `evaluate`;
+their time, on the host, is shown too. Its RotatE has p = 2, as ours in the row "RotatE L2"; the row
+"RotatE" has the paper's p = 1, a sum of roots, which PyKEEN does not offer.
 
-Sections: fb15k237; floors, of ComplEx's shape; wikikg2, a drawn table of its shape on the device;
-wikikg90m, one in half precision on the host, streamed; trained, a ComplEx trained here and ranked in
-the loop; torch-only, without Triton. One that fails prints its traceback, and the others go on; the exit
-code is 1 if one failed, or if a bit differs from the CPU's.
+Sections: fb15k237; floors, lower bounds for ComplEx's shape; wikikg2, a random table of its shape on the
+device; wikikg90m, one in half precision on the host, streamed; trained, a ComplEx trained here and
+ranked after every epoch; torch-only, without Triton. If a section fails, its traceback is printed and
+the others are run; the exit code is 1 if one failed, or if any rank differs from the CPU's.
 """
 
 from __future__ import annotations
@@ -56,12 +56,15 @@ from evenrank.ranking.engine import _device
 
 Tensor = torch.Tensor
 COLUMNS = ("better", "equal", "candidates")
-BATCHES = (None, 1024)  # of PyKEEN; None: its own choice
-PEER_S = 80.0  # that PyKEEN may take in all
+BATCHES = (None, 1024)  # of PyKEEN; None: its default
+PEER_S = 80.0  # time limit for PyKEEN in total
 MOST_FUSED, LEAST_RATE, MOST_PROJECTED_S = 2.0, 250.0, 15.0
-MOST_MAKING_S = 30.0  # that a large table on the host, or one pass over it, may take
+MOST_MAKING_S = 30.0  # time limit for creating a large table on the host, and for one pass over it
 TEST_QUERIES = 1_200_000  # of ogbl-wikikg2, both sides
-WIDE = {"COLUMNS": 256, "num_warps": 8}  # tiles to try in bfloat16, the plain one's own besides
+WIDE = {
+    "COLUMNS": 256,
+    "num_warps": 8,
+}  # tiles to try in bfloat16, besides those of the uncertified kernel
 BF16_TILES = (
     {"ROWS": 128, "DEPTH": 64, "num_stages": 3, **WIDE},
     {"ROWS": 128, "DEPTH": 64, "num_stages": 3, **WIDE, "COLUMNS": 128},
@@ -69,7 +72,7 @@ BF16_TILES = (
 
 
 class Case(NamedTuple):
-    """A model: the most milliseconds, and how many times as fast as PyKEEN, at least."""
+    """A model: the most milliseconds, and the least speed-up over PyKEEN."""
 
     most: float = nan
     least: float = nan
@@ -88,15 +91,15 @@ CASES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is done; a smoke test does little."""
+    """Sizes of all measurements; a smoke test has small ones."""
 
     rounds: int = 25
     batches: tuple[int | None, ...] = BATCHES
     gemm: int = 4096
     wikikg2: tuple[int, int, int] = (2_500_604, 256, 65_536)  # entities, dimension, queries
     wikikg90m: tuple[int, int, int] = (91_230_610, 200, 1_000)
-    block: int = 1_000_000  # rows drawn; the rest are these, scaled
-    copied: int = 1 << 30  # bytes, to measure copies
+    block: int = 1_000_000  # rows drawn at random; the others are scaled copies
+    copied: int = 1 << 30  # bytes to measure copies with
     checked: int = 64
     train_s: float = 60.0
 
@@ -109,7 +112,7 @@ TINY = Sizes(1, (8, None), 16, (3_000, 16, 200), (5_000, 8, 64), 1_000, 1 << 16,
 
 @dataclass
 class Table:
-    """A table that is printed as it grows, and written as Markdown."""
+    """A table that is printed row by row, and written as Markdown."""
 
     title: str
     columns: list[str]
@@ -142,8 +145,8 @@ def number(value: float, digits: int = 2) -> str:
     return "-" if isnan(value) else f"{value:,.{digits}f}"
 
 
-def goal(value: float, *, most: float = nan, least: float = nan) -> str:
-    """Say what was to be reached, and whether it was."""
+def limit(value: float, *, most: float = nan, least: float = nan) -> str:
+    """Format a limit and whether it was met."""
     if isnan(value) or (isnan(most) and isnan(least)):
         return ""
     if isnan(least):
@@ -152,7 +155,7 @@ def goal(value: float, *, most: float = nan, least: float = nan) -> str:
 
 
 class Bench:
-    """Where and how everything is measured, and what was found so far."""
+    """Device, sizes and data of the measurements, and the results so far."""
 
     def __init__(self, device: str, data: Path | None, tiny: bool) -> None:
         self.name = device
@@ -174,7 +177,7 @@ class Bench:
             torch.cuda.synchronize(self.device)
 
     def forget(self) -> None:
-        """Drop what is no longer used, and the device's peak."""
+        """Free unused memory, and reset the peak memory of the device."""
         gc.collect()
         if self.cuda:
             torch.cuda.empty_cache()
@@ -190,7 +193,7 @@ class Bench:
             self.peak_gb = max(self.peak_gb, torch.cuda.max_memory_allocated(self.device) / 1e9)
 
     def ms(self, work: Callable[[], Any], rounds: int | None = None) -> tuple[float, Any]:
-        """Time some work by the wall clock: warm, the best of some rounds; and what it gave."""
+        """Measure warm wall time, the best of some rounds; return it with the result."""
 
         def whole() -> Any:
             result = work()
@@ -202,7 +205,7 @@ class Bench:
         return seconds * 1e3, result
 
     def kernel_ms(self, work: Callable[[], Any], repeats: int = 5) -> float:
-        """Time what the device does, by its own clock: the best round of several calls."""
+        """Measure the time on the device by CUDA events: the best round of several calls."""
         if not self.cuda:
             return self.ms(work)[0]
 
@@ -241,7 +244,7 @@ def undecided(ranks: er.Ranks) -> str:
 
 
 def peer_problem() -> str | None:
-    """Say why PyKEEN cannot be used; None: it can."""
+    """Return why PyKEEN cannot be used, or None."""
     try:
         import_module("pykeen.evaluation")
         import_module("pykeen.models")
@@ -251,7 +254,7 @@ def peer_problem() -> str | None:
 
 
 def pykeen(bench: Bench, name: str, ours_ms: float, ranks: er.Ranks) -> list[str]:
-    """Evaluate a copy of the model by PyKEEN, with batches of several sizes; give cells of the table."""
+    """Evaluate a copy of the model with PyKEEN and several batch sizes; return cells of the table."""
     start = perf_counter()
     model = drawn_model(name, bench.graph)
     if isinstance(model, er.models.RotatE):
@@ -260,7 +263,7 @@ def pykeen(bench: Bench, name: str, ours_ms: float, ranks: er.Ranks) -> list[str
     theirs.model.to(bench.device)
     theirs.triples = [triples.to(bench.device) for triples in theirs.triples]
     count = len(theirs.test)
-    theirs.evaluate(min(64, count), 32)  # its first call is not counted
+    theirs.evaluate(min(64, count), 32)  # warm-up
     tried = {}
     for batch in bench.sizes.batches:
         if not tried or bench.peer_s + perf_counter() - start < PEER_S:
@@ -272,21 +275,21 @@ def pykeen(bench: Bench, name: str, ours_ms: float, ranks: er.Ranks) -> list[str
     off = theirs.differences(tried[batch][1], ranks)
     ratio = own * 1e3 / ours_ms
     return [
-        *(number(own * 1e3, 0), number(ratio, 0), goal(ratio, least=CASES[name].least)),
-        *(number(fastest * 1e3, 0), str(batch or "own"), number(fastest * 1e3 / ours_ms, 0)),
+        *(number(own * 1e3, 0), number(ratio, 0), limit(ratio, least=CASES[name].least)),
+        *(number(fastest * 1e3, 0), str(batch or "default"), number(fastest * 1e3 / ours_ms, 0)),
         *(number(metrics * 1e3, 0), f"{np.count_nonzero(off):,} of {len(off):,}"),
     ]
 
 
 def random_model(bench: Bench, name: str, table: Table, peer: bool) -> None:
-    """Measure one model of random tables."""
+    """Measure one model with random parameters."""
     model, task = drawn_model(name, bench.graph), bench.task
     there = model.on(bench.device)
     certified, ranks = bench.ms(lambda: bench.rank(there, task))
     plain, _ = bench.ms(lambda: bench.rank(there, task, exact=False))
     cpu, reference = best(lambda: bench.rank(model, task, "cpu"), 1)
     cells = [
-        *(number(certified), goal(certified, most=CASES[name].most), number(plain), undecided(ranks)),
+        *(number(certified), limit(certified, most=CASES[name].most), number(plain), undecided(ranks)),
         *(number(cpu * 1e3, 0), bench.bits(name, ranks, reference)),
     ]
     if peer and bench.peer_s < PEER_S:
@@ -295,7 +298,7 @@ def random_model(bench: Bench, name: str, table: Table, peer: bool) -> None:
         except Exception:
             traceback.print_exc()
             bench.problems.append(f"{name}: PyKEEN failed")
-        bench.forget()  # PyKEEN takes all memory there is, and torch keeps it
+        bench.forget()  # PyKEEN uses all available memory, which torch caches
     table.add(name, *cells)
 
 
@@ -305,8 +308,8 @@ def fb15k237(bench: Bench) -> None:
         f"{graph.name}, both sides: {len(bench.task):,} ranks of "
         f"{sum(len(part.queries) for part in bench.task.parts):,} distinct queries among "
         f"{len(graph.entities):,} entities, random float32 tables; ms",
-        "certified | target      | exact=False | undecided | CPU | bits as CPU | PyKEEN | ratio | "
-        "target        | its best | at batch | ratio | its metrics | its ranks differ",
+        "certified | target      | exact=False | undecided | CPU | ranks as CPU | PyKEEN | ratio | "
+        "target        | its best | batch size | ratio | its metrics | its ranks differ",
     )
     problem = peer_problem()
     if problem:
@@ -314,14 +317,16 @@ def fb15k237(bench: Bench) -> None:
     for name in CASES:
         random_model(bench, name, table, peer=not problem)
     ranks = bench.rank(drawn_model("DistMult", graph), bench.task)
-    table.note(f"Our default metrics of such ranks, on the host: {bench.ms(ranks.evaluate)[0]:.0f} ms.")
+    table.note(
+        f"Time of our default metrics of these ranks, on the host: {bench.ms(ranks.evaluate)[0]:.0f} ms."
+    )
 
 
 # floors ------------------------------------------------------------------------------------------
 
 
 class Stage:
-    """What the kernels need to count one part of a task."""
+    """Arguments of the kernels for one part of a task."""
 
     def __init__(self, where: Any, factored: er.Factored, part: Any) -> None:
         self.kernels, self.device = where.kernels, where.device
@@ -350,7 +355,7 @@ class Stage:
         return queries, table
 
     def uncertified(self, kind: torch.dtype | None = None) -> Callable[[], None]:
-        """Give the count of plain scores; tf32, unless the rows are to be of another type."""
+        """Return a function that counts by uncertified scores, in tf32 or the given type."""
         (queries, table), index, size = self.operands(False, kind), self.index, len(self.rows)
         goal = self.kernels.plain(queries, table, index.asked, len(index.row_query), self.d)
         counts, nothing = self.counts(), self.zeros(2)
@@ -359,7 +364,7 @@ class Stage:
         )
 
     def certified(self) -> dict[str, Callable[[], Any]]:
-        """Give the certified count and the steps around it, each by itself."""
+        """Return functions for the certified count and for each step around it."""
         kernels, index, form, d = self.kernels, self.index, self.form, self.d
         queries, table = self.operands(True)
         counts, lost = self.counts(), self.zeros(1, torch.int64)
@@ -389,7 +394,7 @@ class Stage:
             "settle": settle,
             "split operands": lambda: self.operands(True),
             "targets and bounds": goals,
-            "known answers": subtract,
+            "known true answers": subtract,
         }
 
 
@@ -402,7 +407,7 @@ def together(works: list[Callable[[], Any]]) -> Callable[[], None]:
 
 
 def products(bench: Bench, vectors: list[Tensor], rows: Tensor) -> Iterator[tuple[str, float]]:
-    """Time the matrix product alone, in tiles over the distinct queries, scores thrown away."""
+    """Time the bare matrix product, in tiles over the distinct queries; scores are discarded."""
     kinds = {"GEMM float32": ("highest", torch.float32), "GEMM tf32": ("high", torch.float32)}
     for name, (precision, kind) in {**kinds, "GEMM bfloat16": ("high", torch.bfloat16)}.items():
         table, tiles = rows.to(kind).T, [t for v in vectors for t in v.to(kind).split(bench.sizes.gemm)]
@@ -417,7 +422,7 @@ def products(bench: Bench, vectors: list[Tensor], rows: Tensor) -> Iterator[tupl
 
 
 def fused_bf16(bench: Bench, stages: list[Stage], table: Table) -> float:
-    """Time the plain count of bfloat16 rows, with the best of some tiles: the floor."""
+    """Time the uncertified count in bfloat16 with the best of some tiles: the lower bound."""
     tiles, found = stages[0].kernels.TILES, {}
     for tile in (tiles["plain"], *BF16_TILES):
         shape = "x".join(str(tile[key]) for key in ("ROWS", "COLUMNS", "DEPTH"))
@@ -433,7 +438,7 @@ def fused_bf16(bench: Bench, stages: list[Stage], table: Table) -> float:
     if not found:
         return nan
     shape = min(found, key=lambda key: found[key])
-    table.add("fused count, bf16: the floor", number(found[shape]), "1.00", "", f"tiles {shape}")
+    table.add("fused count, bf16 (bound)", number(found[shape]), "1.00", "", f"tiles {shape}")
     return found[shape]
 
 
@@ -442,19 +447,19 @@ def floors(bench: Bench) -> None:
     model = drawn_model("ComplEx", bench.graph).on(bench.device)
     stages = [Stage(where, model.factored(part.side), part) for part in bench.task.parts]
     table = bench.table(
-        f"Floors of ComplEx's shape, both sides: {sum(len(s.vectors) for s in stages):,} queries x "
-        f"{len(stages[0].rows):,} entities x {stages[0].vectors.shape[1]}; by the device's clock",
+        """Count better candidates by float64 products on the device, exact for random scores."""
+        f"{len(stages[0].rows):,} entities x {stages[0].vectors.shape[1]}; by CUDA events",
         "ms | x fused bf16 | target       | remark",
     )
     for name, ms in products(bench, [stage.vectors for stage in stages], stages[0].rows):
         table.add(name, number(ms))
     if where.kernels is None:
-        table.note("No Triton kernels on this device: nothing else to measure.")
+        table.note("No Triton kernels on this device: the other rows are omitted.")
         return
     floor = fused_bf16(bench, stages, table)
     plain = bench.kernel_ms(together([stage.uncertified() for stage in stages]))
     times = plain / floor
-    table.add("fused count, tf32", number(plain), number(times), goal(times, most=MOST_FUSED))
+    table.add("fused count, tf32", number(plain), number(times), limit(times, most=MOST_FUSED))
     parts = [stage.certified() for stage in stages]
     for name in parts[0]:
         ms = bench.kernel_ms(together([part[name] for part in parts]))
@@ -478,8 +483,8 @@ def large(bench: Bench, table: Table, scorer: er.Factored, queries: int) -> None
     whole = TEST_QUERIES * size / rate / 1e9
     table.add(
         f"{queries:,} queries",
-        *(number(ms, 0), number(rate, 0), goal(rate, least=LEAST_RATE), undecided(ranks)),
-        *(f"{ranks.work.undecided:,}", number(whole, 1), goal(whole, most=MOST_PROJECTED_S)),
+        *(number(ms, 0), number(rate, 0), limit(rate, least=LEAST_RATE), undecided(ranks)),
+        *(f"{ranks.work.undecided:,}", number(whole, 1), limit(whole, most=MOST_PROJECTED_S)),
     )
 
 
@@ -493,7 +498,7 @@ def wikikg2(bench: Bench) -> None:
     table = bench.table(
         f"ogbl-wikikg2's shape: {size:,} entities x {d}, float32 on the device, one target per query",
         "ms | G scores/s | target        | undecided | pairs      | 1.2 M queries, s | target       | "
-        "bits as CPU",
+        "ranks as CPU",
     )
     for some in (queries, queries // 4):
         large(bench, table, scorer, some)
@@ -502,20 +507,20 @@ def wikikg2(bench: Bench) -> None:
     reference = bench.rank(er.Factored("dot", rows, lambda q: asked[q[:, 0]]), few, "cpu")
     bits = bench.bits("wikikg2", bench.rank(scorer, few), reference)
     table.add(f"{len(few)} queries", *[""] * 7, bits)
-    table.note(f"Where over {_device.ROOM:,} pairs are undecided, they are counted again in halves.")
+    table.note(f"Where over {_device.ROOM:,} pairs are undecided, they are counted again in two halves.")
 
 
 # wikikg90m ---------------------------------------------------------------------------------------
 
 
 def available_gb() -> float:
-    """Give the host's memory that can be had, in GB."""
+    """Return the available memory of the host, in GB."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("MemAvailable:"))
 
 
 def host_table(size: int, d: int, block: int) -> NDArray[np.float16]:
-    """Draw a block of half precision and repeat it, scaled a little; fewer rows where it takes long."""
+    """Draw a float16 block and repeat it, slightly scaled; fewer rows if that takes too long."""
     start, done = perf_counter(), 0
     drawn = torch.randn(block, d, generator=torch.Generator().manual_seed(0)).half()
     table = torch.empty(size, d, dtype=torch.float16)
@@ -530,7 +535,7 @@ def host_table(size: int, d: int, block: int) -> NDArray[np.float16]:
 def counted_in_float64(
     bench: Bench, table: NDArray[Any], vectors: NDArray[Any], targets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Count what is better, by float64 products on the device: for random scores, the definition's."""
+    """Count better candidates by float64 products on the device, exact for random scores."""
     queries, aims = (torch.as_tensor(x).to(bench.device).double() for x in (vectors, table[targets]))
     aim, target = (queries * aims).sum(1), torch.as_tensor(targets).to(bench.device)
     better = torch.zeros_like(target)
@@ -544,7 +549,7 @@ def counted_in_float64(
 
 
 def host_copies(bench: Bench, rows: NDArray[Any], table: Table) -> None:
-    """Measure the floors: into pinned memory, and from there to the device."""
+    """Measure lower bounds: copies into pinned memory, and from there to the device."""
     pageable = torch.from_numpy(rows.reshape(-1).view(np.uint8))[: bench.sizes.copied]
 
     def pin() -> Tensor:
@@ -553,7 +558,7 @@ def host_copies(bench: Bench, rows: NDArray[Any], table: Table) -> None:
     pinned = pin()
     there = torch.empty_like(pinned, device=bench.device)
     copies: dict[str, Callable[[], Any]] = {
-        "floor: pinned to device": lambda: there.copy_(pinned, non_blocking=True),
+        "bound: pinned to device": lambda: there.copy_(pinned, non_blocking=True),
         "not pinned to device": lambda: there.copy_(pageable),
         "host into pinned": lambda: pinned.copy_(pageable),
         "tensor.pin_memory()": pin,
@@ -563,8 +568,8 @@ def host_copies(bench: Bench, rows: NDArray[Any], table: Table) -> None:
 
 
 def streamed(bench: Bench, table: Table, scorer: er.Factored, task: er.Task) -> er.Ranks:
-    """Rank twice, if that does not take long: memory for copies is made the first time, and kept."""
-    for name in ("er.rank, the first time", "er.rank, again"):
+    """Rank twice, unless the first run is slow; only the first run allocates pinned buffers."""
+    for name in ("er.rank, first run", "er.rank, second run"):
         seconds, ranks = best(lambda: bench.rank(scorer, task), 1)
         rate, moved = (x / seconds / 1e9 for x in (ranks.work.scores, scorer.table.nbytes))
         table.add(name, number(seconds), number(rate, 1), number(moved, 1), undecided(ranks))
@@ -576,23 +581,21 @@ def streamed(bench: Bench, table: Table, scorer: er.Factored, task: er.Task) -> 
 def wikikg90m(bench: Bench) -> None:
     asked, d, queries = bench.sizes.wikikg90m
     probe = er.Factored("dot", np.ones((1, 2), np.float16), np.asarray)
-    held = 2 if probe.table.dtype == np.float16 else 6  # bytes a number: float32 beside float16
+    held = 2 if probe.table.dtype == np.float16 else 6  # bytes per number: float16, or also float32
     free = available_gb()
-    room = int(free * 1e9 * 0.7 / (held * d))  # the rest is for pinned blocks
+    most = int(free * 1e9 * 0.7 / (held * d))  # the rest is for pinned buffers
     vectors = np.random.default_rng(2).standard_normal((queries, d), dtype=np.float32)
-    making, rows = best(lambda: host_table(min(asked, room), d, bench.sizes.block), 1)
+    making, rows = best(lambda: host_table(min(asked, most), d, bench.sizes.block), 1)
     keeping, scorer = best(lambda: er.Factored("dot", rows, lambda q: vectors[q[:, 0]]), 1)
     rows = scorer.table
     table = bench.table(
         f"WikiKG90M's shape: {len(rows):,} entities x {d}, {rows.dtype} on the host, "
         f"{rows.nbytes / 1e9:.1f} GB, streamed for {queries:,} queries",
-        "s | G scores/s | GB/s | undecided | better as float64",
+        "s | G scores/s | GB/s | undecided | counts as in float64",
     )
     if len(rows) < asked:
         table.note(f"Fewer entities than WikiKG90M's {asked:,}: {free:.0f} GB of host memory are free.")
-    table.note(
-        f"Made in {making:.1f} s; er.Factored took float16 and keeps {rows.dtype}: {keeping:.1f} s."
-    )
+    table.note(f"Created in {making:.1f} s; er.Factored stored {rows.dtype}: {keeping:.1f} s.")
     host_copies(bench, rows, table)
     few = er.Factored("dot", rows[: bench.sizes.block], scorer.queries)
     bench.rank(few, one_target_each(len(few.table), queries))  # compiles
@@ -624,7 +627,7 @@ class Trainer:
 
     @property
     def model(self) -> er.models.ComplEx:
-        """The model as it is now; nothing is copied on a device."""
+        """The current model, with the same memory."""
         return er.models.ComplEx(self.entity, self.relation, inverse="stacked")
 
     def loss(self, triples: Tensor) -> Tensor:
@@ -647,7 +650,7 @@ def trained(bench: Bench) -> None:
     trainer, valid = Trainer(bench), bench.graph.task("valid")
     table = bench.table(
         f"A trained ComplEx, 128 complex dimensions, {len(trainer.triples):,} triples with reciprocals",
-        "certified, ms | exact=False | settling | undecided | filtered MRR | bits as CPU",
+        "certified, ms | exact=False | certifying | undecided | filtered MRR | ranks as CPU",
     )
     epochs, ranking, curve = [], [], []
     start = perf_counter()
@@ -669,9 +672,9 @@ def trained(bench: Bench) -> None:
     )
     epoch, each = median(epochs), median(ranking)
     table.note(
-        f"{len(epochs)} epochs, {epoch:.2f} s each. After every one all of valid was "
-        f"ranked, both sides: {each * 1e3:.1f} ms (the first time, with the index, {ranking[0]:.1f} s), "
-        f"{each / (epoch + each):.2%} of the time. MRR of valid: {curve[0]:.3f} after one epoch, "
+        f"{len(epochs)} epochs, {epoch:.2f} s each. After each epoch, the validation split was "
+        f"ranked, both sides: {each * 1e3:.1f} ms (first run, with the index, {ranking[0]:.1f} s), "
+        f"{each / (epoch + each):.2%} of the time. Validation MRR: {curve[0]:.3f} after one epoch, "
         f"{curve[len(curve) // 2]:.3f} half-way, {curve[-1]:.3f} at the end."
     )
 
@@ -688,8 +691,8 @@ def torch_only(bench: Bench) -> None:
     graph = replace(bench.graph, splits=splits)
     task, device = graph.task("test"), f"torch:{bench.device}"
     table = bench.table(
-        f"torch alone (device={device!r}): {len(splits['test']):,} test triples, both sides",
-        "ms | undecided | bits as CPU | kernels",
+        f"torch without Triton (device={device!r}): {len(splits['test']):,} test triples, both sides",
+        "ms | undecided | ranks as CPU | kernels",
     )
     for name in ("ComplEx", "TransE L1", "TransE L2", "RotatE"):
         model = drawn_model(name, graph)
@@ -699,7 +702,7 @@ def torch_only(bench: Bench) -> None:
         table.add(name, number(ms, 0), undecided(ranks), bits, ranks.work.kernels)
 
 
-# All of it ---------------------------------------------------------------------------------------
+# All sections ------------------------------------------------------------------------------------
 
 SECTIONS: dict[str, Callable[[Bench], None]] = {
     "fb15k237": fb15k237,
@@ -712,7 +715,7 @@ SECTIONS: dict[str, Callable[[Bench], None]] = {
 
 
 def versions(bench: Bench) -> str:
-    """Say what this ran on, and with."""
+    """Describe the machine and the versions of libraries."""
 
     def installed(name: str) -> str:
         try:
@@ -731,14 +734,14 @@ def versions(bench: Bench) -> str:
 
 
 def written(bench: Bench, about: str) -> str:
-    """Give everything so far as Markdown."""
+    """Return all tables so far as Markdown."""
     call = "python benchmarks/gpu.py FOLDER --out FILE"
-    head = f"## On a GPU, {date.today().isoformat()}", f"{about}.", f"Again: `{call}`"
+    head = f"## On a GPU, {date.today().isoformat()}", f"{about}.", f"Command: `{call}`"
     return "\n\n".join([*head, *(table.markdown() for table in bench.tables)]) + "\n"
 
 
 def run(bench: Bench, name: str) -> None:
-    """Run a section, whatever becomes of it."""
+    """Run a section; report a failure without raising."""
     start, before = perf_counter(), len(bench.tables)
     bench.forget()
     bench.peak_gb = 0.0
@@ -750,7 +753,7 @@ def run(bench: Bench, name: str) -> None:
         end = f" FAILED: {type(error).__name__}."
         bench.problems.append(f"{name} failed")
     took = perf_counter() - start
-    end = f"{name}: {took:.0f} s in all; peak device memory {bench.peak_gb:.1f} GB.{end}"
+    end = f"{name}: {took:.0f} s in total; peak device memory {bench.peak_gb:.1f} GB.{end}"
     if len(bench.tables) > before:
         bench.tables[-1].note(end)
     else:
@@ -760,15 +763,15 @@ def run(bench: Bench, name: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path, help="folder of FB15k-237")
-    parser.add_argument("--device", default="cuda", help="as er.rank takes it (cuda)")
+    parser.add_argument("--device", default="cuda", help="device, as in er.rank (cuda)")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION")
-    parser.add_argument("--out", type=Path, help="write the tables to this file too, as Markdown")
+    parser.add_argument("--out", type=Path, help="also write the tables to this file, as Markdown")
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if "cuda" in options.device and not torch.cuda.is_available():
-        print("skipped: there is no GPU")
+        print("skipped: no GPU")
         return 0
-    warnings.simplefilter("ignore")  # what PyKEEN and its dependencies warn of
+    warnings.simplefilter("ignore")  # warnings of PyKEEN and its dependencies
     start = perf_counter()
     data = options.data if options.tiny else folder(options.data)
     bench = Bench(options.device, data, options.tiny)

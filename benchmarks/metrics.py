@@ -1,10 +1,10 @@
-"""From arrays of ranks to the whole default table, beside NumPy's floors and PyKEEN's metrics.
+"""Time from arrays of ranks to the default table, compared with NumPy lower bounds and with PyKEEN.
 
     python benchmarks/metrics.py [--rows 10000000]
 
-The floors are what any way must at least do: read the three columns once (sums), or count them
-(`bincount`). PyKEEN runs the loop of its evaluator, every default metric on realistic ranks of one
-side, on a million of the same rows; its time is scaled linearly to all rows.
+The lower bounds are the least that any implementation must do: read the three columns once (sums), or
+count them (`bincount`). PyKEEN evaluates all its default metrics of the realistic ranks of one side, as
+its evaluator does, on a million of the same rows; its time is scaled linearly to all rows.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PYKEEN_ROWS = 1_000_000
 
 
 def example(rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Make ranks like those of a trained model: most are good, one in twenty ties, sizes differ.
+    """Generate ranks like those of a trained model: most are good, one in twenty is tied.
 
-    Sizes come from as many queries as FB15k-237 has, which makes some 1,200 distinct ones.
+    Numbers of candidates are drawn for as many queries as FB15k-237 has; about 1,200 are distinct.
     """
     rng = np.random.default_rng(seed)
     known = np.minimum(rng.pareto(0.8, QUERIES) * 5.0, ENTITIES - 500).astype(np.int64)
@@ -40,7 +40,7 @@ def example(rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def peak_gb() -> float:
-    """Give the most memory the process has held so far, in GB."""
+    """Return the peak memory of the process so far, in GB."""
     unit = 1 if sys.platform == "darwin" else 1024  # Linux counts kilobytes, macOS bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
@@ -48,7 +48,7 @@ def peak_gb() -> float:
 def pykeen_seconds(
     better: NDArray[np.int64], equal: NDArray[np.int64], candidates: NDArray[np.int64]
 ) -> tuple[float, int] | None:
-    """Time PyKEEN's default metrics on these rows; None where PyKEEN is not installed."""
+    """Time PyKEEN's default metrics on these rows; None if PyKEEN is not installed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -76,37 +76,39 @@ def main() -> None:
     table, evaluation = best(ranks.evaluate)
     held = peak_gb()
 
-    # the table is evaluated from a tally it makes itself, so construction and table are the whole way
+    # evaluate() makes its own tally, so construction and table are all the work
     whole = construct + table
-    distinct = f"{len(counted.sizes):,} distinct sizes, {len(counted.ranks):,} distinct ranks"
+    distinct = (
+        f"{len(counted.sizes):,} distinct numbers of candidates, {len(counted.ranks):,} distinct ranks"
+    )
     print(f"{rows:,} ranks, {evaluation.tie_rates[0]:.1%} tied; {distinct}\n")
     print(f"{'':34} {'s':>8} {'ns/rank':>8} {'x sums':>7} {'x counts':>8}")
     for name, seconds in (
-        ("floor: sum of three columns", sums),
-        ("floor: bincount of two columns", counts),
+        ("bound: sum of three columns", sums),
+        ("bound: bincount of two columns", counts),
         ("Ranks(better, equal, candidates)", construct),
         ("ranks.tally()", tally),
         ("ranks.evaluate(), tally included", table),
-        ("all: Ranks(...).evaluate()", whole),
+        ("total: Ranks(...).evaluate()", whole),
     ):
         ratios = f"{seconds / sums:7.1f} {seconds / counts:8.1f}"
         print(f"{name:34} {seconds:8.3f} {seconds / rows * 1e9:8.1f} {ratios}")
     print(
-        f"\npeak memory: {before:.2f} GB with the arrays made ({3 * better.nbytes / 1e9:.2f} GB of "
-        f"columns), {held:.2f} GB after everything"
+        f"\npeak memory: {before:.2f} GB with the input arrays ({3 * better.nbytes / 1e9:.2f} GB), "
+        f"{held:.2f} GB at the end"
     )
 
     few = min(rows, PYKEEN_ROWS)
     theirs = pykeen_seconds(*(column[:few] for column in arrays))
     if theirs is None:
-        print("PyKEEN is not installed: only our side is shown")
+        print("PyKEEN is not installed: only evenrank is measured")
         return
     seconds, metrics = theirs
     scaled = seconds * rows / few
     print(
         f"PyKEEN: {metrics} values of {few:,} ranks in {seconds:.3f} s; scaled linearly, {scaled:.2f} s "
-        f"for {rows:,}.\nOurs: {len(evaluation.expressions)} values (each with its band under ties) in "
-        f"{whole:.2f} s, checks included: {scaled / whole:.1f} times as fast."
+        f"for {rows:,}.\nOurs: {len(evaluation.expressions)} values (each with bounds under ties) in "
+        f"{whole:.2f} s, validation included: {scaled / whole:.1f} times as fast."
     )
 
 

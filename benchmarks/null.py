@@ -1,17 +1,18 @@
-"""Chance levels beside PyKEEN's: mean and variance of every metric at the size of FB15k-237.
+"""Null distributions compared with PyKEEN's: mean and variance of every metric at the size of FB15k-237.
 
     python benchmarks/null.py [--data FOLDER] [--samples 1000]
 
-Without `--data` the candidate counts are drawn, heavy-tailed and from a fixed seed; with a folder that
-holds FB15k-237's train.txt.gz, valid.txt.gz and test.txt.gz they are the true filtered ones.
+Without `--data`, numbers of candidates are drawn from a heavy-tailed distribution with a fixed seed;
+with a folder of FB15k-237's train.txt.gz, valid.txt.gz and test.txt.gz, they are those of filtered
+ranking.
 
-Both libraries get the same array of candidate counts, one per task. Times are warm, the best of five
-from fresh objects; what PyKEEN can only sample is timed once. Its `expected_value` and `variance` each
-draw a sample of their own; the ratio for a user who draws one and takes both from it is given as well.
+Both libraries get the same array of numbers of candidates, one per task. Times are warm, the best of
+five with new objects; metrics that PyKEEN can only sample are timed once. Its `expected_value` and
+`variance` each draw their own sample; the ratio if both were computed from one sample is shown as well.
 
-Errors: PyKEEN's are its deviation from our value. Ours are taken in two ways that share nothing with
-the formulas: against the list of all outcomes of six small tasks, and at full size against a sample,
-in standard errors of that sample.
+Errors: PyKEEN's are its deviations from our values. Ours are measured in two ways that are independent
+of the formulas: against enumeration of all outcomes of six small tasks, and at full size against a
+sample, in standard errors of that sample.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ Sizes = NDArray[np.int64]
 
 
 def drawn_sizes() -> Sizes:
-    """Take a heavy-tailed number of other known answers away from all entities."""
+    """Subtract a heavy-tailed number of other known answers from the number of entities."""
     known = np.random.default_rng(0).pareto(0.8, TASKS) * 5.0
     return ENTITIES - np.minimum(known, ENTITIES - 500).astype(np.int64)
 
 
 def true_sizes(folder: Path) -> Sizes:
-    """Count the entities less the other known answers, for both sides of every test triple."""
+    """Count all entities but the other known answers, for both sides of every test triple."""
     entities: set[str] = set()
     triples: set[tuple[str, ...]] = set()
     for split in ("train", "valid", "test"):
@@ -65,7 +66,7 @@ def true_sizes(folder: Path) -> Sizes:
 
 
 def best(work: Callable[[], Any], times: int = 5) -> tuple[float, Any]:
-    """Time some work: the fewest seconds, and what it gave."""
+    """Time a function; return the least seconds and its result."""
     seconds = []
     for _ in range(times):
         start = perf_counter()
@@ -76,14 +77,14 @@ def best(work: Callable[[], Any], times: int = 5) -> tuple[float, Any]:
 
 def ours(metric: str, sizes: Sizes) -> tuple[float, Moments]:
     def work() -> Moments:
-        law = er.chance(metric, sizes)
-        return float(law.mean()), float(law.var())
+        null = er.chance(metric, sizes)
+        return float(null.mean()), float(null.var())
 
     return best(work)
 
 
 def load_pykeen() -> Any | None:
-    """Give PyKEEN's ranking metrics, or None."""
+    """Import PyKEEN's ranking metrics; None if it is not installed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -93,12 +94,12 @@ def load_pykeen() -> Any | None:
 
 
 def their_metric(pykeen: Any | None, name: str) -> Any | None:
-    """Give PyKEEN's metric of our name, or None where it has none."""
+    """Return PyKEEN's metric of our name, or None if it has none."""
     if pykeen is None:
         return None
     if name.startswith("hits@"):
         return pykeen.HitsAtK(k=int(name.removeprefix("hits@")))
-    # written out, because PyKEEN's resolver knows iamr and not imr
+    # PyKEEN's resolver knows iamr but not imr
     classes = {"imr": "InverseArithmeticMeanRank", "median": "MedianRank"}
     resolver = pykeen.rank_based_metric_resolver
     try:
@@ -109,13 +110,13 @@ def their_metric(pykeen: Any | None, name: str) -> Any | None:
 
 class Theirs(NamedTuple):
     seconds: float
-    one_sample: float  # seconds if the variance came from the sample that gave the mean
+    one_sample: float  # seconds if mean and variance were computed from one sample
     moments: Moments
     way: str
 
 
 def theirs(metric: Any, sizes: Sizes, samples: int) -> Theirs:
-    """Time PyKEEN's own functions: closed forms where it has both, else sampling."""
+    """Time PyKEEN's own functions: closed forms if it has both, otherwise sampling."""
     if metric.closed_expectation and metric.closed_variance:
         seconds, moments = best(lambda: (metric.expected_value(sizes), metric.variance(sizes)))
         return Theirs(seconds, seconds, moments, "formula")
@@ -126,15 +127,15 @@ def theirs(metric: Any, sizes: Sizes, samples: int) -> Theirs:
 
 
 def listing_error(metric: str) -> float:
-    """Give our relative error against the list of all outcomes of a few small tasks."""
+    """Return our relative error against enumeration of all outcomes of a few small tasks."""
     exact, listed = er.chance(metric, FEW), er.chance(metric, FEW, method="enumerate")
     return max(abs(exact.mean() / listed.mean() - 1), abs(exact.var() / listed.var() - 1))
 
 
 def standard_errors(metric: str, moments: Moments, sizes: Sizes, samples: int) -> Moments:
-    """Give our distance from a sample's mean and variance, in its standard errors."""
-    law = er.chance(metric, sizes, method="sample", samples=samples, seed=1)
-    pairs = zip(moments, (law.mean(), law.var()), strict=True)
+    """Return our deviations from a sample's mean and variance, in its standard errors."""
+    null = er.chance(metric, sizes, method="sample", samples=samples, seed=1)
+    pairs = zip(moments, (null.mean(), null.var()), strict=True)
     first, second = ((exact - drawn) / (drawn.error or np.inf) for exact, drawn in pairs)
     return first, second
 
@@ -150,22 +151,24 @@ def verdict(holds: bool) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with FB15k-237's {train,valid,test}.txt.gz")
-    parser.add_argument("--samples", type=int, default=1_000, help="samples PyKEEN draws")
-    parser.add_argument("--checks", type=int, default=200, help="samples our values are checked with")
+    parser.add_argument("--samples", type=int, default=1_000, help="number of samples of PyKEEN")
+    parser.add_argument(
+        "--checks", type=int, default=200, help="number of samples to check our values with"
+    )
     options = parser.parse_args()
     sizes = true_sizes(options.data) if options.data else drawn_sizes()
     pykeen = load_pykeen()
     print(
-        f"{len(sizes):,} tasks, {len(np.unique(sizes)):,} distinct sizes, "
+        f"{len(sizes):,} tasks, {len(np.unique(sizes)):,} distinct numbers of candidates, "
         f"{sizes.min():,} to {sizes.max():,} candidates ({'FB15k-237' if options.data else 'drawn'})"
     )
     if pykeen is None:
-        print("PyKEEN is not installed: only our side is shown")
+        print("PyKEEN is not installed: only evenrank is measured")
     print(
-        f"\n{'':10} {'evenrank':>9} {'PyKEEN':>9} {'':8} {'':>7}   {'PyKEEN off by':15}   "
-        f"{'evenrank off by':>15}\n"
-        f"{'metric':10} {'ms':>9} {'ms':>9} {'its way':8} {'ratio':>7}   {'mean':>7} {'var':>7}   "
-        f"{'listing':>7} {'mean':>6} {'var':>6} s.e."
+        f"\n{'':10} {'evenrank':>9} {'PyKEEN':>9} {'':8} {'':>7}   {'PyKEEN error':15}   "
+        f"{'evenrank error':>15}\n"
+        f"{'metric':10} {'ms':>9} {'ms':>9} {'method':8} {'ratio':>7}   {'mean':>7} {'var':>7}   "
+        f"{'enum.':>7} {'mean':>6} {'var':>6} s.e."
     )
     slowest = our_total = their_total = one_sample_total = 0.0
     for name in METRICS:
@@ -193,7 +196,7 @@ def main() -> None:
         t / our_total if our_total else 0.0 for t in (their_total, one_sample_total)
     )
     if pykeen is not None:
-        print(f"{'both have':10} {our_total * 1e3:9.2f} {their_total * 1e3:9.2f} {'':8} {ratio:7.1f}")
+        print(f"{'in both':10} {our_total * 1e3:9.2f} {their_total * 1e3:9.2f} {'':8} {ratio:7.1f}")
 
     seconds, moments = ours("median", sizes)
     errors = standard_errors("median", moments, sizes, options.checks)
@@ -207,9 +210,9 @@ def main() -> None:
         drawn = theirs(metric, sizes, few).seconds
         scaled = drawn * options.samples / few
         print(
-            f"PyKEEN has no closed form of the median, so nothing exact to compare. {few} samples took\n"
-            f"{drawn * 1e3:.0f} ms; scaled linearly, {options.samples:,} take {scaled:.1f} s "
-            f"({scaled / seconds:.0f} times ours), for a variance good to "
+            f"PyKEEN has no closed form for the median, so no exact value to compare.\n"
+            f"{few} samples took {drawn * 1e3:.0f} ms; scaled linearly, {options.samples:,} take {scaled:.1f} s "
+            f"({scaled / seconds:.0f} times ours), for a variance with an error of "
             f"{np.sqrt(2 / options.samples):.0%}."
         )
 
@@ -219,9 +222,9 @@ def main() -> None:
         "not measured (PyKEEN is not installed)"
         if pykeen is None
         else f"{verdict(ratio >= LEAST_RATIO)} ({ratio:.0f}x; "
-        f"{one_sample_ratio:.0f}x if it drew one sample for both moments)"
+        f"{one_sample_ratio:.0f}x with one sample for both moments)"
     )
-    print(f"all together >= {LEAST_RATIO:g}x PyKEEN: {faster}")
+    print(f"total >= {LEAST_RATIO:g}x PyKEEN: {faster}")
     print(f"median <= {MOST_MEDIAN_S:g} s: {verdict(seconds <= MOST_MEDIAN_S)} ({seconds:.3f} s)")
 
 

@@ -1,24 +1,24 @@
-"""Full filtered ranking of both sides, beside PyKEEN's evaluator and beside the matrix product alone.
+"""Filtered ranking of both sides, compared with PyKEEN's evaluator and with the bare matrix product.
 
     python benchmarks/rank.py [FOLDER] [--quick]
 
-The graph is FB15k-237, from FOLDER or from where the tests look for it, else a drawn one of its shape;
-the models are random float32 tables, the same in both libraries. Per model, floor, evenrank and PyKEEN
-take turns, because other processes may share the machine; the best of the turns counts. On a busy
-machine the floor was seen to suffer most: trust its ratio where the load is low.
+FB15k-237 is read from FOLDER or found like in the tests, otherwise a graph of the same shape is
+generated. The models are random float32 tables, the same in both libraries. For each model, the lower
+bound, evenrank and PyKEEN are run alternately, since other processes may share the machine; the best of
+the rounds counts. The lower bound suffers most from other load: trust its ratio only on an idle machine.
 
-Ours: `er.rank` of a prepared task; and the whole way, with the graph loaded and the task indexed.
+evenrank: `er.rank` of a prepared task; and in total, with loading the graph and indexing the task.
 
-The floor of dot products: one tiled `np.matmul` over the distinct queries, on all cores, its scores
-thrown away.
+Lower bound for dot products: one tiled `np.matmul` over the distinct queries on all cores, whose scores
+are discarded.
 
-PyKEEN: `RankBasedEvaluator.evaluate` on two slices of the test triples, filtered by all triples. The
-difference of the two gives the seconds per triple, so that its set-up is not scaled; its loading is
-left out, also beside our whole way. Of its own batch size on CPUs (32) and a larger one, the faster is
-taken. Its ranks must be ours, but for what float32 rounds. Its RotatE has p = 2; ours is timed with the
-paper's p = 1, which takes longer, and compared with p = 2.
+PyKEEN: `RankBasedEvaluator.evaluate` on two slices of the test triples, filtered by all triples. Their
+difference gives the seconds per triple, so that set-up is not scaled; loading is left out, also when
+compared with our total. The faster of its default batch size on CPUs (32) and a larger one is taken. Its
+ranks must equal ours up to float32 rounding. Its RotatE has p = 2; ours is timed with the paper's p = 1,
+which is slower, and compared with p = 2.
 
-Memory is the peak of a process of its own.
+Memory is the peak of a separate process.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from null import best
 SHAPE = {"train": 272_115, "valid": 17_535, "test": 20_466}  # of FB15k-237
 ENTITIES, RELATIONS = 14_541, 237
 TILE = 1024
-FEW = OWN_BATCH = 32  # PyKEEN's smaller slice, and the batch it takes on a CPU
-QUICK_TRIPLES, QUICK_PART = 2_048, 8  # a smoke test's test split, and part of PyKEEN's slices
+FEW = OWN_BATCH = 32  # PyKEEN's smaller slice, and its default batch size on a CPU
+QUICK_TRIPLES, QUICK_PART = 2_048, 8  # for a smoke test: test triples, and divisor of PyKEEN's slices
 MOST_FLOORS, MOST_GB, MOST_FIRST_S = 1.3, 1.0, 3.0
 FLAT, FLAT_MEMORY = (10**4, 10**5, 10**6), 64
 
 
 class Case(NamedTuple):
-    """A model: how many times as fast as PyKEEN it has to be; PyKEEN's larger slice and batch."""
+    """A model: the least speed-up over PyKEEN; PyKEEN's larger slice and batch size."""
 
     least: float
     many: int = 320
     batch: int = 128
-    floored: bool = False  # whether the floor is a target
+    floored: bool = False  # whether there is a target for the ratio to the lower bound
 
 
 CASES = {
@@ -68,23 +68,23 @@ CASES = {
     "ComplEx": Case(100, floored=True),
     "TransE L1": Case(60),
     "TransE L2": Case(60),
-    "RotatE": Case(80, many=96, batch=64),  # PyKEEN takes eight times as long
+    "RotatE": Case(80, many=96, batch=64),  # eight times as slow in PyKEEN
     "TuckER d64": Case(60),
 }
 
 
-# What is ranked ----------------------------------------------------------------------------------
+# Graph and models --------------------------------------------------------------------------------
 
 
 def folder(given: Path | None) -> Path | None:
-    """Find FB15k-237, or None."""
+    """Return the folder of FB15k-237, or None."""
     beside = Path(__file__).resolve().parents[2] / "shared"
     shared = Path(os.environ.get("EVENRANK_SHARED") or beside) / "datasets" / "fb15k237"
     return given or (shared if shared.is_dir() else None)
 
 
 def drawn_graph() -> er.Graph:
-    """Draw a graph with FB15k-237's counts and, like it, with hubs."""
+    """Generate a graph of FB15k-237's size, also with hubs."""
     rng = np.random.default_rng(0)
 
     def skewed(n: int, power: float) -> NDArray[np.int64]:
@@ -120,7 +120,7 @@ def drawn_model(name: str, graph: er.Graph) -> er.models.Model:
             return er.models.ComplEx(table(n, 512), table(k, 512))
         case ["TransE", norm]:
             return er.models.TransE(table(n, 256), table(k, 256), p=int(norm[1]))
-        case ["RotatE", *norm]:  # with the paper's norm, 1, unless another one is named
+        case ["RotatE", *norm]:  # with the paper's norm, p = 1, unless another is given
             phase = rng.uniform(-np.pi, np.pi, (k, 256))
             turn = np.concatenate([np.cos(phase), np.sin(phase)], axis=1).astype(np.float32)
             return er.models.RotatE(table(n, 512), turn, p=int(norm[0][1]) if norm else 1)
@@ -128,11 +128,11 @@ def drawn_model(name: str, graph: er.Graph) -> er.models.Model:
             return er.models.TuckER(table(n, 64), table(k, 64), table(64, 64, 64))
 
 
-# Beside what -------------------------------------------------------------------------------------
+# Compared with -----------------------------------------------------------------------------------
 
 
 def floor(model: er.models.Model, task: er.Task) -> Callable[[], None] | None:
-    """Give the work of multiplying as many vectors as there are distinct queries with the table."""
+    """Return a product of one vector per distinct query with the table; None if the form is not dot."""
     if model.form != "dot":
         return None
     table = model.entity
@@ -151,13 +151,13 @@ def floor(model: er.models.Model, task: er.Task) -> Callable[[], None] | None:
 
 
 class PyKEEN:
-    """PyKEEN's evaluator on a copy of one of our models."""
+    """PyKEEN's evaluator with a copy of one of our models."""
 
     def __init__(self, model: er.models.Model, graph: er.Graph) -> None:
-        """Copy the tables; PyKEEN's constraints act in training only."""
+        """Copy the tables; PyKEEN applies constraints only in training."""
         self.torch = import_module("torch")
         self.evaluation: Any = import_module("pykeen.evaluation")
-        for name in ("pykeen", "torch_max_mem"):  # both warn of CPUs at every call
+        for name in ("pykeen", "torch_max_mem"):  # both warn about CPUs in every call
             logging.getLogger(name).setLevel(logging.ERROR)
         self.triples = [self.torch.tensor(triples) for triples in graph.splits.values()]
         self.test = np.random.default_rng(2).permutation(len(graph.splits["test"]))
@@ -177,7 +177,7 @@ class PyKEEN:
         )
         representations = self.model.entity_representations[0], self.model.relation_representations[0]
         for representation, table in zip(representations, (model.entity, model.relation), strict=True):
-            # PyKEEN keeps the parts of a complex number beside each other
+            # PyKEEN interleaves real and imaginary parts
             pairs = np.stack(np.split(table, parts, axis=1), axis=-1).reshape(table.shape)
             representation._embeddings.weight.data = self.torch.tensor(pairs)
         if isinstance(model, er.models.TuckER):
@@ -196,25 +196,25 @@ class PyKEEN:
         return evaluator
 
     def differences(self, evaluator: Any, ranks: er.Ranks) -> NDArray[np.int64]:
-        """Give the differences between its ranks, optimistic and pessimistic, and ours."""
+        """Return absolute differences of its optimistic and pessimistic ranks from ours."""
         found = []
         for side, start in (("tail", 0), ("head", len(self.test))):
             count = sum(map(len, evaluator.num_candidates[side]))
             rows = start + self.test[:count]
             assert np.array_equal(
                 np.concatenate(evaluator.num_candidates[side]), ranks.candidates[rows]
-            ), "not the same candidates"
+            ), "different numbers of candidates"
             for ties, extra in (("optimistic", 0), ("pessimistic", ranks.equal[rows])):
                 theirs = np.concatenate(evaluator.ranks[side, ties])
                 found.append(np.abs(theirs - (ranks.better[rows] + extra + 1)))
         return np.concatenate(found).astype(np.int64)
 
 
-# Processes of their own --------------------------------------------------------------------------
+# Separate processes ------------------------------------------------------------------------------
 
 
 def child(kind: str, data: Path | None, quick: bool) -> list[Any]:
-    """Measure what takes a fresh process: peak memory of a model, of a size, or the first call."""
+    """Measure in a new process: peak memory for a model or a table size, or time of the first call."""
     before = peak_gb()
     if kind == "first":
         graph = er.load("nations")
@@ -250,7 +250,7 @@ def verdict(holds: bool) -> str:
 def speed(
     name: str, graph: er.Graph, task: er.Task, before: float, peer: bool, quick: bool, rounds: int
 ) -> str:
-    """Let floor, evenrank and PyKEEN take turns on a model; give the line of the table."""
+    """Run lower bound, evenrank and PyKEEN alternately; return a line of the table."""
     case, model = CASES[name], drawn_model(name, graph)
     product = floor(model, task)
     work: dict[str, Callable[[], Any]] = {"ours": lambda: er.rank(model, task, progress=False)}
@@ -260,7 +260,7 @@ def speed(
         triples = len(graph.splits["test"])
         few, many, larger = (n // (QUICK_PART if quick else 1) for n in (FEW, case.many, case.batch))
         theirs = PyKEEN(model, graph)
-        theirs.evaluate(1, None)  # its first call is not counted
+        theirs.evaluate(1, None)  # warm-up
         tried = {size: best(lambda b=size: theirs.evaluate(larger, b), 1)[0] for size in (None, larger)}
         batch = min(tried, key=lambda size: tried[size])
         work["few"] = lambda: theirs.evaluate(few, batch)
@@ -291,13 +291,13 @@ def speed(
 
 
 def memory(data: Path | None, quick: bool) -> None:
-    """Print the peaks of fresh processes, and how they grow with the table."""
-    print("\npeak memory, GB: a process that loads the graph and ranks, Python and imports included")
+    """Print the peaks of new processes, and how they grow with the table."""
+    print("\npeak memory, GB: a process that loads the graph and ranks, including Python and imports")
     for name in CASES:
         before, peak = in_child(name, data, quick)
         goal = f"< {MOST_GB:g} {verdict(peak < MOST_GB)}"
         print(f"{name:10} {peak:6.2f}  {goal}  ({before:.2f} before)", flush=True)
-    print(f"\npeak memory less the table, MB: d = 32, 2,000 queries, memory='{FLAT_MEMORY}MB'")
+    print(f"\npeak memory without the table, MB: d = 32, 2,000 queries, memory='{FLAT_MEMORY}MB'")
     peaks = []
     for size in FLAT:
         before, peak = in_child(size, data, quick)
@@ -310,11 +310,11 @@ def memory(data: Path | None, quick: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path, help="folder of FB15k-237")
-    parser.add_argument("--quick", action="store_true", help="few triples and one round: a smoke test")
-    parser.add_argument("--rounds", type=int, default=3, help="turns that each takes (3)")
+    parser.add_argument("--quick", action="store_true", help="smoke test: few triples and one round")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (3)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # what PyKEEN and its dependencies warn of
+    warnings.simplefilter("ignore")  # warnings of PyKEEN and its dependencies
     data, quick, rounds = folder(options.data), options.quick, 1 if options.quick else options.rounds
     if options.child:
         print(json.dumps(child(options.child, data, quick)))
@@ -323,7 +323,7 @@ def main() -> None:
     libraries = ("evenrank", "numpy", *(("pykeen", "torch") if peer else ()))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
-    # processes first, while this one is small: Linux counts a parent's peak as its child's
+    # first, while this process is small: on Linux a child's peak includes that of its parent
     first, second, kernels = in_child("first", data, quick)
     late = first - second
     print(
@@ -341,19 +341,19 @@ def main() -> None:
         for counts in zip(*((len(p.targets), len(p.queries), p.scores) for p in task.parts), strict=True)
     )
     print(
-        f"\n{'FB15k-237' if data else 'no FB15k-237 found: a drawn graph of its shape'}: "
+        f"\n{'FB15k-237' if data else 'FB15k-237 not found: a generated graph of its shape'}: "
         f"{len(graph.entities):,} entities, {len(graph.relations)} relations, "
-        f"{len(graph.splits['test']):,} test triples{' (quick: ratios mean little)' if quick else ''}; "
+        f"{len(graph.splits['test']):,} test triples{' (quick: ratios are rough)' if quick else ''}; "
         f"loaded in {loading:.2f} s\n{ranks:,} ranks of {queries:,} distinct queries, "
         f"{scores / 1e6:,.0f} million scores; indexed in {indexing:.2f} s"
     )
     if not peer:
-        print("PyKEEN is not installed: only our side and the floors are shown")
+        print("PyKEEN is not installed: only evenrank and the lower bounds are measured")
     print(
         f"\n{'':10} {'evenrank, s':^13} {'GEMM':>7} {'ours /':>5} {'':12} {'PyKEEN':>7} {'':5} "
-        f"{'times as fast':19} {'whole':>5}   PyKEEN's ranks\n"
-        f"{'':10} {'rank':>6} {'whole':>6} {'s':>7} {'floor':>5} {'target':13} {'s':>7} {'batch':>5} "
-        f"{'':5} {'target':13} {'way':>5} {'seen':>7} {'differ':>6} {'most':>4}"
+        f"{'times as fast':19} {'total':>5}   PyKEEN's ranks\n"
+        f"{'':10} {'rank':>6} {'total':>6} {'s':>7} {'bound':>5} {'target':13} {'s':>7} {'batch':>5} "
+        f"{'':5} {'target':13} {'':>5} {'checked':>7} {'differ':>6} {'max':>4}"
     )
     for name in CASES:
         print(speed(name, graph, task, loading + indexing, peer, quick, rounds), flush=True)

@@ -80,8 +80,8 @@ def covered(full: er.Ranks, k: int, vary: str, times: int, metrics: tuple[str, .
     for metric in metrics:
         share = held[metric] / times
         good = LOW <= share <= HIGH if made[metric].kind == "interval" else share >= LOW
-        goal = verdict(good) if times >= ENOUGH or metric != "mr" else "?"
-        yield f"{share:6.1%} {goal:5} +- {width[metric] / 2:<8.3g}"
+        met = verdict(good) if times >= ENOUGH or metric != "mr" else "?"
+        yield f"{share:6.1%} {met:5} +- {width[metric] / 2:<8.3g}"
 
 
 def coverage(times: int, few: int) -> None:

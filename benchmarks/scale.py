@@ -1,6 +1,6 @@
-"""Scaling: evaluation of a billion ranks, Dask workers that are killed, numbers of tasks and entities.
+"""Scaling: evaluation of a billion ranks, killed Dask workers, numbers of tasks and entities.
 
-    python benchmarks/scale.py [--ranks 1000000000] [--split 1000000000] [--folder FOLDER] [--kills 20]
+    python benchmarks/scale.py [--ranks 1000000000] [--grouped 1000000000] [--folder FOLDER] [--kills 20]
 
 Ranks are distributed like those of a trained model with 14,541 entities, and saved by `Ranks.save`,
 ten million per file; FOLDER keeps them for the next run (3 GB for 10^9, 4 GB with relations). The
@@ -88,7 +88,7 @@ def child(what: str, files: str) -> None:
     print(json.dumps(measured))
 
 
-def against_polars(files: str, ranks: int, floor: str, ours: str, goal: bool) -> None:
+def against_polars(files: str, ranks: int, floor: str, ours: str, limit: bool) -> None:
     """Compare with the scan by polars."""
     print(f"\n{ranks:,} ranks: {ours}\n{'':26} {'wall s':>8} {'CPU s':>8} {'M/s':>6} {'peak GB':>8}")
     measured = {what: in_child(what, files) for what in (floor, ours)}
@@ -96,7 +96,7 @@ def against_polars(files: str, ranks: int, floor: str, ours: str, goal: bool) ->
         rate = ranks / m["wall"] / 1e6
         print(f"{what:26} {m['wall']:8.2f} {m['cpu']:8.2f} {rate:6.0f} {m['peak']:8.2f}", flush=True)
     ratios = [measured[ours][kind] / measured[floor][kind] for kind in ("wall", "cpu")]
-    holds = f"  <= {RATIO:g} {verdict(max(ratios) <= RATIO)}" if goal else ""
+    holds = f"  <= {RATIO:g} {verdict(max(ratios) <= RATIO)}" if limit else ""
     memory = verdict(measured[ours]["peak"] < MEMORY)
     print(f"ratio {ratios[0]:.2f} wall, {ratios[1]:.2f} CPU{holds}; memory < {MEMORY:g} GB {memory}")
 
@@ -174,7 +174,7 @@ def by_tasks_and_entities() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=100_000_000)
-    parser.add_argument("--split", type=int, help="ranks to group by relation (default: a tenth)")
+    parser.add_argument("--grouped", type=int, help="ranks to group by relation (default: a tenth)")
     parser.add_argument("--folder")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -184,10 +184,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(given.folder or temporary)
-        few = given.split or max(1, given.ranks // 10)
+        few = given.grouped or max(1, given.ranks // 10)
         files, keyed = make(folder, given.ranks, by=False), make(folder, few, by=True)
-        against_polars(files, given.ranks, "scan by polars", "default table", goal=True)
-        against_polars(keyed, few, "scan by polars, with keys", "group by relation", goal=False)
+        against_polars(files, given.ranks, "scan by polars", "default table", limit=True)
+        against_polars(keyed, few, "scan by polars, with keys", "group by relation", limit=False)
         by_workers(files.replace("*", "00*"), min(given.ranks, 10 * EACH), given.kills)
     by_tasks_and_entities()
 

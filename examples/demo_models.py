@@ -2,12 +2,12 @@
 
 Usage: python examples/demo_models.py OUT_DIR [names...]
 
-Each model is small and has reciprocal relations: `(?, r, t)` is asked as `(t, r + R, ?)`. It is fitted
-to the train split by softmax cross entropy over all entities, with a fixed seed, and its weights go to
-OUT_DIR/{graph}-{model}.safetensors. The filtered MRR on the test split is worked out twice, from dense
-scores here and by `evenrank.rank`, and the two must agree. `names` choose by graph (`umls`), model
-(`complex`) or both (`umls-complex`); without any, all twelve are trained.
-Needs torch beside evenrank, and two minutes of one CPU core. The bundled models come from it.
+Each model is small and has reciprocal relations: the query `(?, r, t)` becomes `(t, r + R, ?)`. It is
+trained by softmax cross entropy over all entities, with a fixed seed, and its weights are written to
+OUT_DIR/{graph}-{model}.safetensors. The filtered MRR on the test split is computed twice, from dense
+scores here and by `evenrank.rank`, and both must agree. `names` select by graph (`umls`), model
+(`complex`) or both (`umls-complex`); the default is all twelve.
+Needs torch, and two minutes of one CPU core. The bundled models were made by this script.
 """
 
 import sys
@@ -27,7 +27,7 @@ SEED = 0
 
 
 class Config(NamedTuple):
-    """Hyperparameters, chosen on the validation splits (but for p = 2 on nations, there for variety)."""
+    """Hyperparameters, chosen on the validation splits (except p = 2 on nations, for variety)."""
 
     dim: int  # numbers per entity
     epochs: int
@@ -71,7 +71,7 @@ class RotatE(nn.Module):
 
     def score(self, query: Tensor) -> Tensor:
         (a, b), (c, d) = query[:, None].chunk(2, 2), self.entity.chunk(2, 1)
-        return -torch.hypot(a - c + 1e-30, b - d).sum(2)  # at 0 there is no gradient
+        return -torch.hypot(a - c + 1e-30, b - d).sum(2)  # not differentiable at 0
 
     def penalty(self, e: Tensor, _: Tensor, x: Tensor) -> Tensor:
         return sum(row.square().sum(1).mean() for row in (e, x))
@@ -97,7 +97,7 @@ class ComplEx(nn.Module):
 
 
 class TuckER(nn.Module):
-    """The sum of core[i, j, k] * e[i] * r[j] * x[k]; dropout is enough."""
+    """The sum of core[i, j, k] * e[i] * r[j] * x[k]; regularised by dropout only."""
 
     def __init__(self, entities: int, relations: int, config: Config) -> None:
         super().__init__()
@@ -132,19 +132,19 @@ CONFIGS = {
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
-    """Multiply complex rows that hold their real parts, then their imaginary parts."""
+    """Multiply complex rows, stored as real parts, then imaginary parts."""
     (a, b), (c, d) = x.chunk(2, 1), y.chunk(2, 1)
     return torch.cat((a * c - b * d, a * d + b * c), 1)
 
 
-def questions(triples: np.ndarray, relations: int) -> Tensor:
+def as_queries(triples: np.ndarray, relations: int) -> Tensor:
     """Rows (entity, relation, answer): first all tails, then all heads (reciprocal relations)."""
     heads = triples[:, ::-1] + np.array([0, relations, 0])
     return torch.from_numpy(np.concatenate((triples, heads)))
 
 
 def train(model: Model, asked: Tensor, config: Config) -> None:
-    """Fit the model to the questions, each scored against all entities."""
+    """Train the model with all entities as candidates of each query."""
     optimizer = torch.optim.Adagrad(model.parameters(), lr=config.lr)
     for _ in range(config.epochs):
         for batch in asked[torch.randperm(len(asked))].split(config.batch):
@@ -161,7 +161,7 @@ def train(model: Model, asked: Tensor, config: Config) -> None:
 
 @torch.no_grad()
 def mrr(model: Model, asked: Tensor, everything: Tensor) -> float:
-    """Work out the filtered mean reciprocal rank from the scores of all entities, in float64."""
+    """Compute the filtered mean reciprocal rank from the scores of all entities, in float64."""
     model, (e, r, x) = model.double(), asked.T
     known = torch.zeros(len(model.relation), *2 * [len(model.entity)], dtype=torch.bool)
     known[everything[:, 1], everything[:, 0], everything[:, 2]] = True
@@ -170,7 +170,7 @@ def mrr(model: Model, asked: Tensor, everything: Tensor) -> float:
     if not scores.isfinite().all():
         raise ArithmeticError("training diverged: some scores are not finite")
     own = scores.gather(1, x[:, None])
-    better = ((scores > own) & ~known[r, e]).sum(1)  # and none is equal: trained scores do not tie
+    better = ((scores > own) & ~known[r, e]).sum(1)  # trained models have no ties
     return float((1 / (1 + better.double())).mean())
 
 
@@ -183,7 +183,7 @@ def main(out: Path, names: list[str]) -> None:
             continue
         start, graph, cls = time.perf_counter(), er.load(name), MODELS[kind]
         relations = len(graph.relations)
-        asked = {split: questions(triples, relations) for split, triples in graph.splits.items()}
+        asked = {split: as_queries(triples, relations) for split, triples in graph.splits.items()}
         torch.manual_seed(SEED)
         model = cls(len(graph.entities), 2 * relations, config)
         train(model, asked["train"], config)

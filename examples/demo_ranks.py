@@ -2,16 +2,15 @@
 
 Usage: python examples/demo_ranks.py DATASETS_DIR OUT_DIR [names...]
 
-The files carry relation, side and a number for each query as keys, not the triples themselves.
-DATASETS_DIR/{name}/{train,valid,test}.txt.gz hold tab-separated triples (head, relation, tail).
+The files have relation, side and a query number as keys, but not the triples.
+DATASETS_DIR/{name}/{train,valid,test}.txt.gz contain tab-separated triples (head, relation, tail).
 ComplEx and TransE are trained on the train split (softmax cross entropy over all entities, or for
-wn18rr over a random sample of them per batch; reciprocal relations) and asked for the tail and the
-head of every test triple. The candidates are all entities of the three splits, without the other
-known answers. Each row of OUT_DIR/{name}-{model}.parquet is one such question: it counts the
-candidates that score better than the answer, those that score exactly the same (the answer not
-included in either), and all candidates (the answer included).
-Needs torch beside evenrank; runs on one CPU core. Ranks of `evenrank demo` come from it: those of the
-graphs that are too large to bundle.
+wn18rr over a random sample of them per batch; reciprocal relations) and rank the tail and the head of
+every test triple. The candidates are all entities of the three splits except other known true answers.
+Each row of OUT_DIR/{name}-{model}.parquet is one target: the number of candidates with a better score,
+the number of other candidates with an equal score, and the number of candidates including the target.
+Needs torch; runs on one CPU core. `evenrank demo` uses these ranks for the graphs that are too large to
+be bundled.
 """
 
 import gzip
@@ -96,14 +95,14 @@ def read(path: Path) -> list[tuple[str, ...]]:
         return [tuple(f.strip() for f in line.split("\t")) for line in lines if line.strip()]
 
 
-def questions(triples: np.ndarray, relations: int) -> np.ndarray:
+def as_queries(triples: np.ndarray, relations: int) -> np.ndarray:
     """Rows (entity, relation, answer): first all tails, then all heads (reciprocal relations)."""
     heads = triples[:, ::-1] + np.array([0, relations, 0])
     return np.concatenate((triples, heads))
 
 
 def train(model: ComplEx | TransE, asked: np.ndarray, config: Config) -> None:
-    """Fit the model to the questions; each batch is scored against a shared set of candidates."""
+    """Train the model; all queries of a batch share a set of candidates."""
     rows, entities = torch.from_numpy(asked), len(model.entity)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=config.lr)
     for _ in range(config.epochs):
@@ -121,7 +120,7 @@ def train(model: ComplEx | TransE, asked: np.ndarray, config: Config) -> None:
 
 @torch.no_grad()
 def rank(model: ComplEx | TransE, asked: np.ndarray, everything: np.ndarray) -> np.ndarray:
-    """Count, for each question, the candidates that are better, equal, and all of them."""
+    """Count the better, equal and all candidates of each target."""
     answers: dict[tuple[int, int], list[int]] = defaultdict(list)
     for e, r, x in everything.tolist():
         answers[e, r].append(x)
@@ -131,7 +130,7 @@ def rank(model: ComplEx | TransE, asked: np.ndarray, everything: np.ndarray) -> 
         scores = model.score(model.query(e, r), model.entity)
         rival = torch.ones_like(scores, dtype=torch.bool)
         for row, (entity, relation, _) in zip(rival, batch.tolist(), strict=True):
-            row[answers[entity, relation]] = False  # the answer itself is among these
+            row[answers[entity, relation]] = False  # including the target
         own = scores.gather(1, x[:, None])
         better, equal = (scores > own) & rival, (scores == own) & rival
         counts.append(torch.stack((better.sum(1), equal.sum(1), rival.sum(1) + 1), 1))
@@ -147,7 +146,7 @@ def main(datasets: Path, out: Path, names: list[str]) -> None:
         entities = {e: i for i, e in enumerate(sorted({e for h, _, t in known for e in (h, t)}))}
         relations = {r: i for i, r in enumerate(sorted({r for _, r, _ in known}))}
         asked = {
-            split: questions(
+            split: as_queries(
                 np.array([(entities[h], relations[r], entities[t]) for h, r, t in triples]),
                 len(relations),
             )

@@ -1,6 +1,6 @@
 """Log an evaluation to Weights & Biases: protocol, metrics, a table by relation and ranks.
 
-Usage: python examples/log_to_wandb.py RANKS.parquet     (WANDB_MODE=offline keeps it on this machine)
+Usage: python examples/log_to_wandb.py RANKS.parquet     (WANDB_MODE=offline to log locally only)
 """
 
 import sys

@@ -32,14 +32,14 @@ COLUMNS = (
     "adjusted_geometric_mean_rank_index",
     *(f"z_{name}" for name in BASE),
 )
-MIRRORED = "z_arithmetic_mean_rank"  # published as (x - E) / sigma, so that a good model is negative
+MIRRORED = "z_arithmetic_mean_rank"  # published as (x - E) / sigma, negative for good models
 SIDE_BY_SIDE = {
     "index(mrr)": "adjusted_inverse_harmonic_mean_rank",
     "z(mrr)": "z_inverse_harmonic_mean_rank",
     "z(hits@10)": "z_hits_at_10",
     "z(mr)": MIRRORED,
 }
-# how far rounding may go: expected mean ranks were summed in single precision, all else in double
+# tolerances: expected mean ranks were summed in single precision, all else in double precision
 SINGLE, DOUBLE = 2.0**-22, 1e-9
 
 
@@ -56,7 +56,7 @@ def exact(row: Row) -> er.Evaluation:
 
 
 def too_small(row: Row, column: str) -> float:
-    """Adjust with candidate sets that lack the ranked answer."""
+    """Adjust with one candidate too few: the target is not counted."""
     adjusted = er.parse(column)
     raw = next(float(row[name]) for name in BASE if er.parse(name) == adjusted.metric)
     return adjusted.map(null_distribution(adjusted.metric, row["dataset"], 1))(raw)

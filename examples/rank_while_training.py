@@ -2,9 +2,9 @@
 
 Usage: python examples/rank_while_training.py [GRAPH] [EPOCHS]
 
-The task is made once; its index moves to the device with the first ranking and stays there. The model's
-own parameters are ranked, without a copy. Filtered ranking against all entities is fast enough (compare
-the two times it prints) that no candidates need to be sampled. Needs torch.
+The task is created once; its index moves to the device with the first ranking and stays there. The
+model's own parameters are used, without a copy. Filtered ranking against all entities is fast enough
+(compare the two printed times) that candidates need not be sampled. Needs torch.
 """
 
 import sys
@@ -18,7 +18,7 @@ import evenrank as er
 
 
 class ComplEx(nn.Module):
-    """Re<e, r, conj(x)>; rows hold real parts, then imaginary parts; an inverse row per relation."""
+    """Re<e, r, conj(x)>; rows hold real parts, then imaginary parts; and a row per inverse relation."""
 
     def __init__(self, entities: int, relations: int, dimension: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def main(name: str = "umls", epochs: int = 15) -> None:
         result = er.rank(ranked, task, progress=False).evaluate("mrr", "index(mrr)")
         took = time.perf_counter() - trained
         print(
-            f"epoch {epoch:3}: MRR {result['mrr']:.4f}, above chance {result['index(mrr)']:.4f}; "
+            f"epoch {epoch:3}: MRR {result['mrr']:.4f}, adjusted index {result['index(mrr)']:.4f}; "
             f"trained in {1e3 * (trained - start):.0f} ms, ranked in {1e3 * took:.0f} ms"
         )
 

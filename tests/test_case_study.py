@@ -151,7 +151,7 @@ def test_page_has_the_correlations_with_size():
     tables = {
         "ours, exact": {run: evaluated(*run) for run in RUNS},
         "paper, as published": study.published(),
-        "paper, exact": study.set_right(),
+        "paper, exact": study.corrected(),
     }
     for name, values in tables.items():
         found = [
@@ -164,7 +164,7 @@ def test_page_has_the_correlations_with_size():
 def test_page_has_nations_beside_wn18rr(model):
     """The numbers of the second and the third observation."""
     for data in ("nations", "wn18rr"):
-        tables = evaluated(data, model), study.published()[data, model], study.set_right()[data, model]
+        tables = evaluated(data, model), study.published()[data, model], study.corrected()[data, model]
         cells = [" / ".join(study.figure(table[metric]) for table in tables) for metric in study.PANELS]
         assert f"| {study.MODELS[model]} | {study.DATA[data]} | " + " | ".join(cells) + " |" in PAGE
 
@@ -173,7 +173,7 @@ def test_page_has_nations_beside_wn18rr(model):
 
 
 def test_a_folder_without_ranks(tmp_path):
-    with pytest.raises(SystemExit, match=f"no ranks in {re.escape(str(tmp_path))}; `train -o"):
+    with pytest.raises(SystemExit, match=f"no ranks in {re.escape(str(tmp_path))}; run `train -o"):
         study.main(["table", "--ranks", str(tmp_path)])
 
 
@@ -273,16 +273,16 @@ def test_answers_share_the_probability():
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="training needs torch")
-def test_who_asks_is_no_candidate_where_a_relation_runs_both_ways():
+def test_entities_of_queries_are_excluded_for_symmetric_relations():
     """The loss by definition: entity by entity, and a softmax over the others."""
     torch = pytest.importorskip("torch")
     large = load("train")
     rows = torch.tensor([[0, 0, 1], [1, 0, 0], [2, 0, 3], [3, 0, 2], [0, 1, 2], [0, 1, 3]])
-    questions = large.FarAndFirst(rows, 0.0)
-    assert questions.both_ways.tolist() == [True, False]
+    queries = large.LogisticAndSoftmax(rows, 0.0)
+    assert queries.symmetric.tolist() == [True, False]
     scores = -torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
     some = torch.tensor([0, 1, 2])  # of (0, 0), (0, 1) and (1, 0)
-    assert [(int(questions.e[i]), int(questions.r[i])) for i in some] == [(0, 0), (0, 1), (1, 0)]
+    assert [(int(queries.e[i]), int(queries.r[i])) for i in some] == [(0, 0), (0, 1), (1, 0)]
     expected = 0.0
     for row, asks, answers in ((0, 0, [1]), (1, None, [2, 3]), (2, 1, [0])):
         weight = large.FIRST[0] if asks is not None else large.FIRST[1]
@@ -292,7 +292,7 @@ def test_who_asks_is_no_candidate_where_a_relation_runs_both_ways():
         )
         total = np.log(sum(np.exp(float(scores[row, i])) for i in others))
         expected += weight * sum(total - float(scores[row, i]) for i in answers) / len(answers)
-    loss = questions.loss(lambda e, r: scores, some, 0.0)
+    loss = queries.loss(lambda e, r: scores, some, 0.0)
     assert float(loss) == pytest.approx(expected / 3, rel=1e-5)
 
 

@@ -1,14 +1,14 @@
-"""The source paper's case study, run for real: four models on four data sets, against exact chance.
+"""Reproduce the case study of Hoyt et al. (2022): four models on four data sets, adjusted exactly.
 
     python examples/case_study train [--data NAME ...] [--models NAME ...] [-o FOLDER]
     python examples/case_study table [--ranks FOLDER] [--markdown]
     python examples/case_study figure [--ranks FOLDER] [-o FILE ...]
 
-`train` writes the ranks of the test triples, and the model, of each run. Nations and Kinships are
-trained by PyKEEN with the paper's settings, on a CPU, and ranked by evenrank and by PyKEEN's evaluator,
-which have to agree. WN18RR and FB15k-237 are trained by `train.py`, in a few minutes each on a GPU.
-`table` and `figure` set our exact numbers beside the published ones; without a folder they take the
-ranks that come with the example, so that nobody has to train.
+`train` writes the test ranks and the model of each run. For Nations and Kinships, models are trained by
+PyKEEN with the paper's settings, on a CPU, and ranked by evenrank and by PyKEEN's evaluator, which have
+to agree. For WN18RR and FB15k-237, they are trained by `train.py`, in a few minutes each on a GPU.
+`table` and `figure` compare our exact values with the published ones; by default they use the ranks
+that come with this example, so that no training is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 SMALL, LARGE = ("nations", "kinships"), ("fb15k237", "wn18rr")
 DATA = {"nations": "Nations", "kinships": "Kinships", "fb15k237": "FB15k-237", "wn18rr": "WN18RR"}
 MODELS = {"complex": "ComplEx", "rotate": "RotatE", "transe": "TransE", "tucker": "TuckER"}
-PANELS = ("mrr", "index(mrr)", "z(mrr)")  # MRR, AMRR and ZMRR in the paper's words
+PANELS = ("mrr", "index(mrr)", "z(mrr)")  # the paper's MRR, AMRR and ZMRR
 RUNS = "runs.csv"
 Run = dict[str, Any]
 
@@ -37,7 +37,7 @@ Run = dict[str, Any]
 
 
 def by_pykeen(graph: er.Graph, model: str, epochs: int | None) -> tuple[er.models.Model, er.Ranks, Run]:
-    """Train as the paper did; rank twice."""
+    """Train with the paper's settings, and rank with both libraries."""
     import paper
 
     done = paper.train(graph, model, epochs=epochs)
@@ -52,7 +52,7 @@ def by_pykeen(graph: er.Graph, model: str, epochs: int | None) -> tuple[er.model
 def by_torch(
     graph: er.Graph, model: str, epochs: int | None, seconds: float
 ) -> tuple[er.models.Model, er.Ranks, Run]:
-    """Train against all entities, until time is over; keep what ranks the validation split best."""
+    """Train until the time is over; keep the parameters with the best validation MRR."""
     from train import train
 
     recipe = tomllib.loads((HERE / "recipes.toml").read_text(encoding="utf-8"))[graph.name][model]
@@ -70,7 +70,7 @@ def by_torch(
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Train what is asked for, one after the other, and write each run's ranks and model."""
+    """Train models, and write the ranks and the model of each run."""
     folder = Path(arguments.output)
     folder.mkdir(parents=True, exist_ok=True)
     for data in arguments.data:
@@ -88,7 +88,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def record(path: Path, run: Run) -> None:
-    """Keep what a run took, in the place of an earlier one."""
+    """Record the times of a run; they replace those of an earlier one."""
     names = ("data", "model", "training_s", "evenrank_s", "pykeen_s", "deviation")
     runs = [r for r in rows(path) if (r["data"], r["model"]) != (run["data"], run["model"])]
     runs.append({name: rounded(v) if isinstance(v, float) else v for name, v in run.items()})
@@ -99,12 +99,12 @@ def record(path: Path, run: Run) -> None:
 
 
 def rounded(x: float) -> str:
-    """Write three figures, plainly."""
+    """Format with three significant digits."""
     return f"{float(f'{x:.3g}'):g}"
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    """Read a CSV file; one that is not there has no rows."""
+    """Read a CSV file; a missing one has no rows."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -123,20 +123,20 @@ def ours(folder: Path) -> dict[tuple[str, str], er.Evaluation]:
     files = {(d, m): folder / f"{d}-{m}.parquet" for d in DATA for m in MODELS}
     found = {run: er.Ranks.load(file) for run, file in files.items() if file.exists()}
     if not found:
-        raise SystemExit(f"no ranks in {folder}; `train -o {folder}` makes them")
+        raise SystemExit(f"no ranks in {folder}; run `train -o {folder}` first")
     return {run: ranks.evaluate(*PANELS, "chance(mrr)") for run, ranks in found.items()}
 
 
 def published() -> dict[tuple[str, str], dict[str, float]]:
-    """Give what the paper published, slips and all (Hoyt et al. 2022; see docs/published.md)."""
+    """Return the published values, errors included (Hoyt et al. 2022; see docs/published.md)."""
     return {
         (row["data"], row["model"]): {name: float(row[name]) for name in PANELS}
         for row in rows(HERE / "published.csv")
     }
 
 
-def set_right() -> dict[tuple[str, str], dict[str, float]]:
-    """Give the published MRR, adjusted exactly."""
+def corrected() -> dict[tuple[str, str], dict[str, float]]:
+    """Return the published MRR with exact adjusted values."""
     names = {name: key for key, name in MODELS.items()}
     return {
         (row["data"], names[row["model"]]): {
@@ -149,8 +149,8 @@ def set_right() -> dict[tuple[str, str], dict[str, float]]:
 
 
 def table(arguments: argparse.Namespace) -> None:
-    """Print our runs beside the published ones, and these set right."""
-    runs, theirs, right = ours(Path(arguments.ranks)), published(), set_right()
+    """Compare our runs with the published values and with their corrections."""
+    runs, theirs, right = ours(Path(arguments.ranks)), published(), corrected()
     header = ["data", "model", "MRR\nours", "MRR\npaper"]
     for name in ("AMRR", "ZMRR"):
         header += [f"{name}\nours", f"{name}\npaper", f"{name}\npaper, exact"]
@@ -171,7 +171,7 @@ def table(arguments: argparse.Namespace) -> None:
 
 
 def points(folder: Path) -> Iterator[dict[str, Any]]:
-    """Give what the figure shows: our runs, and the published numbers beside them."""
+    """Yield the points of the figure: our runs and the published values."""
     runs, theirs = ours(folder), published()
     for (data, model), run in sorted(runs.items(), key=lambda run: list(MODELS).index(run[0][1])):
         where = {"data": DATA[data], "model": MODELS[model]}
@@ -190,7 +190,7 @@ def draw(arguments: argparse.Namespace) -> None:
         print(charts.save(chart, file))
 
 
-# The command -------------------------------------------------------------------------------------
+# Command line ------------------------------------------------------------------------------------
 
 
 def parser() -> argparse.ArgumentParser:
@@ -207,9 +207,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--data", nargs="+", choices=DATA, default=SMALL)
     one.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     one.add_argument(
-        "--minutes", type=float, default=5, help="at most, for each model of a large data set"
+        "--minutes",
+        type=float,
+        default=5,
+        help="time limit for each model of a large data set (default: 5)",
     )
-    one.add_argument("--epochs", type=int, help="instead of the recipe's, to try it")
+    one.add_argument("--epochs", type=int, help="number of epochs (default: as in the settings)")
     one.add_argument("-o", "--output", default="case_study", help="folder for ranks and models")
     two, three = verb("table", table), verb("figure", draw)
     for made in (two, three):
@@ -227,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"case_study: {error}") from None
     except ModuleNotFoundError as error:
         raise SystemExit(
-            f"case_study: training needs {error.name}; pip install 'evenrank[peers]' brings it"
+            f"case_study: training needs {error.name}; pip install 'evenrank[peers]'"
         ) from None
 
 

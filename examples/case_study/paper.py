@@ -1,4 +1,4 @@
-"""Train a model as the paper did, by PyKEEN, and rank it twice: by evenrank and by PyKEEN's evaluator.
+"""Train a model with PyKEEN and the paper's settings; rank it with evenrank and PyKEEN's evaluator.
 
 Needs PyKEEN, an extra of the project (`pip install 'evenrank[peers]'`).
 """
@@ -18,7 +18,7 @@ import numpy as np
 import evenrank as er
 
 with warnings.catch_warnings():
-    # what PyKEEN and its dependencies warn of while they load is theirs to mend
+    # importing PyKEEN and its dependencies emits warnings
     warnings.simplefilter("ignore")
     import torch
     from pykeen.evaluation import RankBasedEvaluator
@@ -28,8 +28,8 @@ with warnings.catch_warnings():
 T = TypeVar("T")
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
-# Both libraries have these. Adjusted hits are not among them: PyKEEN keeps the last k of several. Nor
-# is any z: divided by a small deviation, the rounding of PyKEEN's single-precision ranks grows.
+# Metrics of both libraries, without adjusted hits, of which PyKEEN keeps only the last k, and without
+# z-scores, which amplify the rounding of PyKEEN's single-precision ranks.
 SHARED = (
     "arithmetic_mean_rank",
     "geometric_mean_rank",
@@ -43,19 +43,19 @@ SHARED = (
     "adjusted_arithmetic_mean_rank_index",
     "adjusted_inverse_harmonic_mean_rank",
 )
-PART = 64  # triples whose negatives fit into a cache: the same gradient, several times as fast
+PART = 64  # sub-batch whose negatives fit into the cache: same gradient, several times as fast
 AGREE = 1e-6  # PyKEEN keeps ranks in single precision
 
 
 class Trained(NamedTuple):
-    """A model, its ranks, and what all of it took in seconds."""
+    """A model, its ranks, and times in seconds."""
 
     model: er.models.Model
     ranks: er.Ranks
     training: float
     evenrank: float
     pykeen: float
-    deviation: float  # the largest between the two libraries' metrics, relative above 1
+    deviation: float  # largest difference of the two libraries' metrics, relative above 1
 
 
 def train(graph: er.Graph, name: str, *, epochs: int | None = None, seed: int = 0) -> Trained:
@@ -85,13 +85,13 @@ def train(graph: er.Graph, name: str, *, epochs: int | None = None, seed: int = 
     model, task = converted(name, result.model), graph.task("test")
     ours, ranks = best(lambda: er.rank(model, task, progress=False))
     theirs, _ = best(lambda: evaluated(result.model, splits))
-    # its scores have single precision, in which one rank or another differs; in double, none does
+    # a few ranks differ with its single-precision scores, none with double precision
     metrics = evaluated(result.model.double(), splits)
     return Trained(model, ranks, took, ours, theirs, deviation(ranks, metrics))
 
 
 def factories(graph: er.Graph) -> dict[str, TriplesFactory]:
-    """Hand the triples to PyKEEN, with the same numbers; only training triples are turned round."""
+    """Make PyKEEN's factories with the same ids; only the training split has inverse triples."""
     ids = [{name: i for i, name in enumerate(names)} for names in (graph.entities, graph.relations)]
     return {
         split: TriplesFactory(
@@ -113,7 +113,7 @@ def evaluated(model: Any, splits: Mapping[str, TriplesFactory]) -> dict[str, flo
 
 
 def deviation(ranks: er.Ranks, metrics: Mapping[str, float]) -> float:
-    """Give the largest deviation of PyKEEN's metrics from ours; stop where rounding cannot be it."""
+    """Return the largest deviation of PyKEEN's metrics from ours; exit if it exceeds rounding errors."""
     ours = ranks.evaluate(*metrics, ties="realistic")
     far = {name: abs(ours[name] - value) / max(1.0, abs(value)) for name, value in metrics.items()}
     name = max(far, key=lambda name: far[name])
@@ -123,7 +123,7 @@ def deviation(ranks: er.Ranks, metrics: Mapping[str, float]) -> float:
 
 
 def converted(name: str, trained: Any) -> er.models.Model:
-    """Give a trained PyKEEN model as one of evenrank's; its inverse relations are interleaved."""
+    """Convert a trained PyKEEN model to one of evenrank; inverse relations are interleaved."""
     trained.eval()
     with torch.no_grad():
         entity, relation = (
@@ -145,14 +145,14 @@ def converted(name: str, trained: Any) -> er.models.Model:
 
 
 def affine(norm: torch.nn.BatchNorm1d) -> Any:
-    """Give a batch normalisation as it stands after training: scales and shifts."""
+    """Return scales and shifts of a batch normalisation in evaluation mode."""
     state = {name: tensor.double().numpy() for name, tensor in norm.state_dict().items()}
     scale = state["weight"] / np.sqrt(state["running_var"] + norm.eps)
     return np.stack([scale, state["bias"] - state["running_mean"] * scale])
 
 
 def best(work: Callable[[], T], turns: int = 3) -> tuple[float, T]:
-    """Give the least time of a few, and the result."""
+    """Return the least time of several calls, and the result."""
     times = []
     for _ in range(turns):
         start = time.perf_counter()
@@ -161,5 +161,5 @@ def best(work: Callable[[], T], turns: int = 3) -> tuple[float, T]:
     return min(times), result
 
 
-for _library in ("pykeen", "torch_max_mem"):  # they comment on every run
+for _library in ("pykeen", "torch_max_mem"):  # they log in every run
     logging.getLogger(_library).setLevel(logging.ERROR)

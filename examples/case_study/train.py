@@ -1,9 +1,9 @@
-"""Train ComplEx, RotatE, TransE and TuckER against all entities, for graphs that want a GPU.
+"""Train ComplEx, RotatE, TransE and TuckER with all entities as candidates, for larger graphs.
 
-Every entity is a candidate for every query, and heads are asked for by inverse relations, so a step is
-a matrix product and a softmax. The validation split is ranked in full by `er.rank`, every few seconds,
-from the parameters where they are; the best ones are kept. Settings are in `recipes.toml`. Needs torch
-beside evenrank.
+Every entity is a candidate of every query, and head queries use inverse relations, so a step is a
+matrix product and a softmax. Every few seconds, `er.rank` ranks the whole validation split on the
+model's device; the best parameters are kept. Settings are in `recipes.toml`. Needs torch, and for these
+graphs a GPU.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from torch.nn.functional import cross_entropy, normalize, softplus
 import evenrank as er
 from evenrank.ranking.scorer import Factored
 
-LAST = 0.02  # what is left of the learning rate at the end, to which it falls in a line
-BOTH_WAYS = 0.5  # share of a relation's triples that are there turned round, too
-FIRST = 20.0, 0.5  # what the softmax weighs beside the logistic loss: in such relations, in others
-NEVER = -1e4  # the score of who is no candidate
-CLOSE = 1e-6  # squared distances below it count as it: a root has no slope at 0
+LAST = 0.02  # final learning rate as a share of the initial one; the decrease is linear
+BOTH_WAYS = 0.5  # least share of reversed triples for a relation to count as symmetric
+FIRST = 20.0, 0.5  # weight of the softmax loss: for symmetric relations, for others
+NEVER = -1e4  # the score of an excluded candidate
+CLOSE = 1e-6  # lower bound of squared distances: the root is not differentiable at 0
 
 
 class Network(nn.Module):
-    """What the four share: a row per entity, one per relation and one per inverse relation."""
+    """Base class: a row per entity, one per relation and one per inverse relation."""
 
     form = "dot"
 
@@ -43,18 +43,18 @@ class Network(nn.Module):
 
     @abstractmethod
     def vectors(self, e: Tensor, r: Tensor) -> Tensor:
-        """Give the query vectors of `(e, r, ?)`."""
+        """Return the query vectors of `(e, r, ?)`."""
 
     def table(self) -> Tensor:
-        """Give the rows of the candidates."""
+        """Return the rows of the candidates."""
         return self.entity
 
     @abstractmethod
     def kept(self) -> er.models.Model:
-        """Give the model as it now is, apart from training."""
+        """Return a copy of the current model."""
 
     def cubes(self, e: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        """Sum the cubes of a batch that the N3 penalty asks for."""
+        """Compute the N3 penalty of a batch: the sum of cubed moduli."""
         rows = torch.cat([self.entity[e], self.relation[r], self.entity[t]])
         return (rows.abs() ** 3).sum()
 
@@ -62,14 +62,14 @@ class Network(nn.Module):
         """Score all entities."""
         return self.vectors(e, r) @ self.table().T
 
-    # er.rank takes the network as it is, with the parameters where they are
+    # what er.rank needs to use the network directly, on its device
 
     @property
     def device(self) -> str:
         return str(self.entity.device)
 
     def size(self, side: str) -> int:
-        del side  # all entities, for heads and for tails
+        del side  # all entities for both sides
         return len(self.entity)
 
     def factored(self, side: str) -> Factored:
@@ -131,7 +131,7 @@ class RotatE(Distance):
         return modulus(torch.cat([self.entity[e], self.entity[t]])).pow(3).sum()
 
     def kept(self) -> er.models.Model:
-        phase = self.relation.detach().cpu().numpy()  # not halved: the modulus is to stay 1
+        phase = self.relation.detach().cpu().numpy()  # not in half precision, so that moduli stay 1
         return er.models.RotatE(*half(self.entity), phase, p=2, inverse="stacked")
 
 
@@ -149,12 +149,12 @@ class TransE(Distance):
 
 
 class TransEOnSphere(Distance):
-    """Entities are on the unit sphere, as in the first paper; the way back is the same, turned round."""
+    """Entities on the unit sphere, as in Bordes et al. (2013); inverses are negated relations."""
 
     def __init__(self, graph: er.Graph, dimension: int, sharpness: float) -> None:
         super().__init__(graph, dimension, dimension, 0.1, squared=False)
         self.relation = nn.Parameter(self.relation[: self.relations].detach())
-        self.sharpness = sharpness  # of distances, which are at most 2 between entities
+        self.sharpness = sharpness  # factor of distances, which are at most 2 between entities
 
     def table(self) -> Tensor:
         return normalize(self.entity)
@@ -170,7 +170,7 @@ class TransEOnSphere(Distance):
 
 
 class TuckER(Network):
-    """A core tensor; batch normalisation and dropout before it and after it, dropout of its matrices."""
+    """A core tensor; batch normalisation and dropout of inputs and outputs, dropout of its matrices."""
 
     def __init__(
         self, graph: er.Graph, dimension: int, relation: int, dropouts: tuple[float, float, float]
@@ -209,27 +209,27 @@ def product(rows: Tensor, real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 def modulus(rows: Tensor) -> Tensor:
-    """Give the moduli of complex rows; the small number keeps the slope at 0 finite."""
+    """Return the moduli of complex rows; the small constant keeps gradients finite at 0."""
     real, imaginary = rows.chunk(2, 1)
     return (real.square() + imaginary.square() + 1e-12).sqrt()
 
 
 def half(*tables: Tensor) -> list[Any]:
-    """Round tables to half precision, so that files are small; test ranks are of what is kept."""
+    """Round tables to half precision for small files; test ranks are those of the rounded model."""
     return [table.detach().half().cpu().numpy() for table in tables]
 
 
 def affine(norm: nn.BatchNorm1d) -> Any:
-    """Give a batch normalisation as it stands after training: scales and shifts."""
+    """Return scales and shifts of a batch normalisation in evaluation mode."""
     scale = norm.weight / (norm.running_var + norm.eps).sqrt()
     return torch.stack([scale, norm.bias - norm.running_mean * scale]).detach().cpu().numpy()
 
 
-# Questions and losses ----------------------------------------------------------------------------
+# Queries and losses ------------------------------------------------------------------------------
 
 
 class Triples:
-    """A question for each triple: a softmax over all entities, with one answer."""
+    """A softmax over all entities for each triple, with one answer."""
 
     def __init__(self, rows: Tensor, smoothing: float) -> None:
         self.rows, self.smoothing = rows, smoothing
@@ -244,7 +244,7 @@ class Triples:
 
 
 class Queries:
-    """A question for each distinct query: a softmax over all entities, shared by all its answers."""
+    """A softmax over all entities for each distinct query; its answers share the probability."""
 
     def __init__(self, rows: Tensor, smoothing: float) -> None:
         queries, which = torch.unique(rows[:, :2], dim=0, return_inverse=True)
@@ -258,31 +258,31 @@ class Queries:
         return len(self.e)
 
     def loss(self, network: Network, some: Tensor, penalty: float) -> Tensor:
-        del penalty  # of triples; TuckER drops out instead
+        del penalty  # only for triples; TuckER is regularised by dropout
         scores = network(self.e[some], self.r[some])
         return cross_entropy(scores, self.shares(some, scores), label_smoothing=self.smoothing)
 
     def given(self, some: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Give the answers of some queries: of which query, which entity, and its share of 1."""
+        """Return the answers of some queries: row of the query, entity, and share of the probability."""
         count = self.count[some]
         row = torch.repeat_interleave(torch.arange(len(some), device=some.device), count)
         within = torch.arange(len(row), device=some.device) - (count.cumsum(0) - count)[row]
         return row, self.answers[self.start[some][row] + within], 1 / count[row]
 
     def shares(self, some: Tensor, scores: Tensor) -> Tensor:
-        """Give every answer of some queries an equal share of 1."""
+        """Return target distributions: the answers of each query have equal shares."""
         row, answer, share = self.given(some)
         return torch.zeros_like(scores).index_put_((row, answer), share)
 
 
-class FarAndFirst(Queries):
-    """For each distinct query two losses: logistic of each entity, and a softmax over all of them.
+class LogisticAndSoftmax(Queries):
+    """Two losses for each distinct query: a logistic loss per entity, and a softmax over all entities.
 
-    The logistic loss says how far apart is far, which relations from one to many need; the softmax
-    wants answers to come first, which matters where they are near. Where a relation runs both ways, who
-    asks is no candidate: a translation there and back is about nothing, and leads nobody from himself
-    to anyone nearer. A loss that insists learns a step in the direction that training shows, and it is
-    the other one that is tested.
+    The logistic loss sets the scale of distances, which one-to-many relations need; the softmax orders
+    the nearest entities. For symmetric relations the entity of the query is not a candidate: their
+    translation should be near zero, so that the nearest entity is always that of the query itself. A
+    loss that includes it would learn a translation in the direction of the training triples, while the
+    test triples have the opposite direction.
     """
 
     def __init__(self, rows: Tensor, smoothing: float) -> None:
@@ -291,7 +291,7 @@ class FarAndFirst(Queries):
         entities, relations = int(rows[:, ::2].max()) + 1, int(r.max()) + 1
         there, back = ((a * relations + r) * entities + b for a, b in ((e, t), (t, e)))
         returns = torch.bincount(r[torch.isin(there, back)], minlength=relations)
-        self.both_ways = returns > BOTH_WAYS * torch.bincount(r)
+        self.symmetric = returns > BOTH_WAYS * torch.bincount(r)
 
     def loss(self, network: Network, some: Tensor, penalty: float) -> Tensor:
         del penalty
@@ -299,20 +299,20 @@ class FarAndFirst(Queries):
         scores = network(e, r)
         row, answer, share = self.given(some)
         right = scores[row, answer]
-        alone = torch.nonzero(self.both_ways[r])[:, 0]
+        alone = torch.nonzero(self.symmetric[r])[:, 0]
         others = scores.index_put((alone, e[alone]), scores.new_tensor(NEVER))
         logistic = softplus(others).sum() - right.sum()
-        weight = torch.where(self.both_ways[r], *FIRST)
+        weight = torch.where(self.symmetric[r], *FIRST)
         first = (weight * others.logsumexp(1)).sum() - (weight[row] * share * right).sum()
         return (logistic + first) / len(some)
 
 
-LOSSES = {"triples": Triples, "queries": Queries, "far and first": FarAndFirst}
+LOSSES = {"triples": Triples, "queries": Queries, "logistic and softmax": LogisticAndSoftmax}
 OPTIMIZERS = {"adagrad": torch.optim.Adagrad, "adam": torch.optim.Adam}
 
 
 def with_inverses(triples: Any, relations: int, device: str) -> Tensor:
-    """Give each triple, and each turned round with its inverse relation."""
+    """Return each triple, and each reversed triple with its inverse relation."""
     h, r, t = torch.as_tensor(np.array(triples), device=device).T
     return torch.cat([torch.stack([h, r, t], 1), torch.stack([t, r + relations, h], 1)])
 
@@ -321,7 +321,7 @@ def with_inverses(triples: Any, relations: int, device: str) -> Tensor:
 
 
 class Progress(NamedTuple):
-    """How far it is, and the model, where it ranks the validation split better than before."""
+    """Progress of training, and the model if its validation MRR is the best so far."""
 
     epoch: int
     seconds: float
@@ -344,7 +344,7 @@ def train(
     every: float = 15,
     seed: int = 0,
 ) -> Iterator[Progress]:
-    """Train until the recipe's epochs or the seconds are over; tell how it goes every few seconds."""
+    """Train for the recipe's epochs or until the time is over; yield progress every few seconds."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(seed)
     torch.set_float32_matmul_precision("high")  # tensor cores
@@ -367,7 +367,7 @@ def train(
             optimizer.step()
             if not left:
                 break
-        last = loss.item()  # waits for the device: the clock would run ahead of it
+        last = loss.item()  # synchronizes with the device, before the time is read
         passed = time.perf_counter() - start
         over = epoch == epochs or passed >= seconds
         if over or passed - told >= every:

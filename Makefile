@@ -1,18 +1,18 @@
-# Every target sets up what it needs in .venv; nothing but Python 3.11 or newer is assumed.
+# Every target installs what it needs into .venv; only Python 3.11 or newer is required.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# to bytecode, as pip does with what is not editable: the first import then takes no longer than the next
+# compile to bytecode, which pip does not do for editable installs, so that the first import is not slower
 COMPILE := $(BIN)/python -m compileall -q src
 
-# what an installation depends on; the kernels are compiled by it
+# files that an installation depends on; installing compiles the kernels
 BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/ranking/engine/_kernels.c
 
-# a folder with a folder per data set, for `make atlas`
+# folder with one subfolder per data set, for `make atlas`
 DATA ?= ../shared/datasets
 
-# tests, over all cores; those of a file stay together, as they share what they build
+# run tests on all cores; tests of one file run in one process, since they share fixtures
 SPREAD := --numprocesses auto --dist loadfile
 
 .PHONY: demo test lint bench peers wheel atlas clean
@@ -40,13 +40,13 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/report.py
 
-# against the libraries evenrank is compared with, and on torch's devices: large, so not in `make test`
+# tests that need PyKEEN, torch and other libraries, or a GPU; not part of `make test`, as these are large
 PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/ranks/test_presets.py \
 	tests/ranking/test_device.py tests/ranking/test_distributed.py $(wildcard tests/models/test_checkpoints*.py)
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 
-# tests of what a wheel could lack (kernels, data, pages, commands), against the built one, away from the sources
+# test the built wheel outside the source tree, for files it could lack (kernels, data, pages, commands)
 WHEEL := test_architecture.py cli graphs models/test_models.py ranks/test_ranks.py
 wheel: .venv/.dev
 	rm -rf dist .venv/wheel
@@ -60,7 +60,7 @@ wheel: .venv/.dev
 	cd .venv/wheel && bin/evenrank explore -o explorer.html
 	cd .venv/wheel && bin/evenrank report ../../examples/case_study/ranks/nations-*.parquet -o report.html
 
-# the shipped candidate counts, from the files of the data sets
+# rebuild the bundled numbers of candidates from the files of the data sets
 atlas: .venv/.run
 	$(BIN)/evenrank atlas build $(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*)) \
 		--out src/evenrank/graphs/atlas.parquet

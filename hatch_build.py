@@ -1,6 +1,6 @@
-"""Build hook: compile the counting kernels for every instruction set, if there is a C compiler.
+"""Build hook: compile the C kernels for every instruction set, if there is a C compiler.
 
-The package also works without them; evenrank then counts with NumPy, which is slower.
+The package also works without them; evenrank then uses NumPy, which is slower.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# no contraction: a product fused into a sum would change the bits of the float64 definition
+# no contraction: fused multiply-add would change the last bits of float64 scores
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-fno-math-errno"]
 LEVELS = {"base": [], "avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
 
@@ -43,7 +43,7 @@ class KernelHook(BuildHookInterface):
     """Compile the kernels, and tag the wheel for this platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Run before files are collected."""
+        """Compile the kernels before the files of the wheel are collected."""
         compiler = (
             os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         )
@@ -51,12 +51,14 @@ class KernelHook(BuildHookInterface):
         library = folder / "_kernels.so"
         library.unlink(missing_ok=True)
         if compiler is None or os.name != "posix":
-            self.app.display_warning("no C compiler: evenrank will count with NumPy, which is slower")
+            self.app.display_warning("no C compiler found: evenrank will use NumPy, which is slower")
             return
         try:
             compile_kernels(folder / "_kernels.c", library, compiler)
         except (OSError, subprocess.CalledProcessError) as error:
-            self.app.display_warning(f"kernels not compiled, evenrank will count with NumPy: {error}")
+            self.app.display_warning(
+                f"kernels not compiled: evenrank will use NumPy, which is slower: {error}"
+            )
             return
         build_data["pure_python"] = False
         tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")

@@ -160,10 +160,7 @@ class Rule:
         self._collect(terms, panels, len(np.atleast_1d(np.asarray(lo))))
 
     def _collect(
-        self,
-        terms: list[tuple[Ints, Ints, Ints]],
-        panels: list[tuple[Ints, Ints, Ints]],
-        rows: int,
+        self, terms: list[tuple[Ints, Ints, Ints]], panels: list[tuple[Ints, Ints, Ints]], rows: int
     ) -> None:
         start, stop, row = (np.concatenate(column) for column in zip(*terms, strict=True))
         length = stop - start

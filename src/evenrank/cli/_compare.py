@@ -45,8 +45,7 @@ On = Annotated[
 def compare_command(
     context: typer.Context,
     ranks: Annotated[
-        list[Path],
-        typer.Argument(help="Files of ranks, one per model (and data set, with --across)."),
+        list[Path], typer.Argument(help="Files of ranks, one per model (and data set, with --across).")
     ],
     metric: Metrics = None,
     baseline: Annotated[

@@ -40,9 +40,7 @@ GraphArgument = Annotated[
 
 
 @data_app.command("list")
-def data_list(
-    form: FormatOption = "table",
-) -> None:
+def data_list(form: FormatOption = "table") -> None:
     """List the benchmarks: sizes, and whether they are downloaded."""
     rows: list[Row] = []
     for entry in registry.entries().values():
@@ -139,9 +137,7 @@ INCLUDED = "candidates include the target"
 
 
 @atlas_app.command("list")
-def atlas_list(
-    form: FormatOption = "table",
-) -> None:
+def atlas_list(form: FormatOption = "table") -> None:
     """List the data sets: sizes, and chance levels on their test triples."""
     rows: list[Row] = []
     for kept in sorted(map(atlas.facts, atlas.names()), key=lambda facts: facts.entities):
@@ -211,8 +207,7 @@ def atlas_build(
         typer.Option(help="Name for each folder, in order. By default the folder's name."),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write. By default your own atlas."),
+        Path | None, typer.Option("--out", "-o", help="File to write. By default your own atlas.")
     ] = None,
     form: TableOrJson = "table",
 ) -> None:

@@ -34,16 +34,14 @@ def estimate_command(
     metric: Metrics = None,
     by: By = None,
     full: Annotated[
-        int | None,
-        typer.Option(help="Number of candidates of the full ranking, for files without it."),
+        int | None, typer.Option(help="Number of candidates of the full ranking, for files without it.")
     ] = None,
     estimator: Annotated[Estimator, typer.Option(help="Point estimator between the bounds.")] = "em",
     gamma: Annotated[
         float, typer.Option(help="Weight of the variance against the bias, for bv.")
     ] = 0.01,
     vary: Annotated[
-        Vary,
-        typer.Option(help="Source of uncertainty: the sampled candidates, or the targets as well."),
+        Vary, typer.Option(help="Source of uncertainty: the sampled candidates, or the targets as well.")
     ] = "candidates",
     level: Level = 0.95,
     unit: Unit = None,

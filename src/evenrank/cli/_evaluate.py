@@ -65,8 +65,7 @@ def evaluate_command(
     ties: OwnTies = None,
     average: Average = "micro",
     every_average: Annotated[
-        bool,
-        typer.Option("--averages", help="Show averages over targets, queries and relations."),
+        bool, typer.Option("--averages", help="Show averages over targets, queries and relations.")
     ] = False,
     runs: Annotated[
         bool,
@@ -76,8 +75,7 @@ def evaluate_command(
         ),
     ] = False,
     data: Annotated[
-        str | None,
-        typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}."),
+        str | None, typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}.")
     ] = None,
     interval: Annotated[
         Method | None, typer.Option(help="Add confidence intervals: delta method or bootstrap.")
@@ -88,8 +86,7 @@ def evaluate_command(
     seed: Seed = 0,
     candidates: CandidatesOption = None,
     dask: Annotated[
-        str | None,
-        typer.Option(help="Count on Dask workers: the address of a scheduler, or local."),
+        str | None, typer.Option(help="Count on Dask workers: the address of a scheduler, or local.")
     ] = None,
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Skip unreadable files, with a warning.")

@@ -100,8 +100,7 @@ def rank_command(
     memory: Annotated[str | None, typer.Option(help="Limit of working memory, e.g. 500MB.")] = None,
     threads: Annotated[int | None, typer.Option(help="Number of threads. By default all cores.")] = None,
     exact: Annotated[
-        bool,
-        typer.Option(help="Certify every comparison of scores, or compare plain float32 scores."),
+        bool, typer.Option(help="Certify every comparison of scores, or compare plain float32 scores.")
     ] = True,
     mesh: Annotated[
         str | None,

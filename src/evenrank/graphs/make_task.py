@@ -152,11 +152,7 @@ def _side(
     repeats: bool,
 ) -> Task:
     if not isinstance(side, str) or side not in HOLES:
-        raise InputError(
-            "unknown side",
-            got=repr(side),
-            allowed=SIDES,
-        )
+        raise InputError("unknown side", got=repr(side), allowed=SIDES)
     entities, relations = len(graph.entities), len(graph.relations)
     size = {"relation": relations, "pair": entities**2}.get(side, entities)
     if size > LARGEST:
@@ -327,7 +323,6 @@ def read_types(graph: Graph, path: Path) -> Given:
         sides[side][int(row[0])] = row[2:]
     if not counted or len(sides["head"]) != len(sides["tail"]):
         raise InputError(
-            f"{path}: the first line is not the number of relations",
-            got=f"{len(rows)} further lines",
+            f"{path}: the first line is not the number of relations", got=f"{len(rows)} further lines"
         )
     return {side: dict(lists) for side, lists in sides.items()}

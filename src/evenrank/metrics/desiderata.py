@@ -27,13 +27,7 @@ from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 
-PROPERTIES = (
-    "non-negative",
-    "fixed optimum",
-    "asymptotic pessimum",
-    "anti-monotonic",
-    "size invariant",
-)
+PROPERTIES = ("non-negative", "fixed optimum", "asymptotic pessimum", "anti-monotonic", "size invariant")
 
 
 @dataclass(frozen=True)

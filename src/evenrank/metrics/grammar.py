@@ -223,9 +223,7 @@ def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
     expression = parse(text)
     if isinstance(expression, Adjusted):
         raise InputError(
-            "a metric without adjustment is required",
-            got=str(expression),
-            do=f"use {expression.metric}",
+            "a metric without adjustment is required", got=str(expression), do=f"use {expression.metric}"
         )
     return expression
 

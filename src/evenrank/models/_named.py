@@ -396,8 +396,7 @@ class TuckER(Model):
             norm = getattr(self, name)
             if norm is not None and norm.shape != (2, width):
                 raise InputError(
-                    f"TuckER: {name} must have two rows, scale and shift",
-                    got=f"shape {norm.shape}",
+                    f"TuckER: {name} must have two rows, scale and shift", got=f"shape {norm.shape}"
                 )
 
     @cached_property

@@ -299,10 +299,7 @@ class Evaluation(Shown, Mapping[str, V]):
     def _wide(self) -> Table:
         header = [*self.label_names, *map(title, self.expressions)]
         rows = [
-            [
-                *label,
-                *(cell(e, v) for e, v in zip(self.expressions, values, strict=True)),
-            ]
+            [*label, *(cell(e, v) for e, v in zip(self.expressions, values, strict=True))]
             for label, values in zip(self.labels, self.values_by_group, strict=True)
         ]
         return Table(header, rows, self.footer(), labels=len(self.label_names))

@@ -116,10 +116,7 @@ THOUSANDTHS = Yardstick("float32, cut to thousandths", thousandths)
 # A known answer that is much better than the target stays better. How many are depends on the zero of
 # the scores, so the margin of DGL-KE's models matters: 12, or the `gamma` of a model.
 HANDICAP = Yardstick(
-    "float32, log-sigmoid{of}, known answers lose 1",
-    log_sigmoid,
-    handicap=1.0,
-    margin=12.0,
+    "float32, log-sigmoid{of}, known answers lose 1", log_sigmoid, handicap=1.0, margin=12.0
 )
 
 

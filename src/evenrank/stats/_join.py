@@ -173,11 +173,7 @@ def joined(
         If the targets, their weights or (unless `mixed`) their candidates differ.
     """
     if on == ROWS and mixed:
-        raise InputError(
-            "joining by row needs one protocol",
-            got="mixed=True",
-            do="join by keys",
-        )
+        raise InputError("joining by row needs one protocol", got="mixed=True", do="join by keys")
     first, *others = (Named(name, ranks) for name, ranks in models.items())
     keys = _keys(models, on)
     found = {first.name: first.ranks}

@@ -163,11 +163,7 @@ def _rows(triples: Any) -> Ints:
 
 
 def _task(
-    triples: Ints,
-    known: Ints | None,
-    targets: Collection[str],
-    size: int,
-    among: tuple[int, ...] | None,
+    triples: Ints, known: Ints | None, targets: Collection[str], size: int, among: tuple[int, ...] | None
 ) -> Task:
     """Make a task of the heads and tails of triples, among all entities or some."""
     lists: dict[str, Any] = {}

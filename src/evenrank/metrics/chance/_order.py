@@ -219,10 +219,7 @@ class OrderStatistic:
     def _strip(self, last: int) -> tuple[Floats, Floats, Floats]:
         """Choose points for x times points for y - x, for gaps that are short compared to the band."""
         rule = partial(
-            Rule,
-            octaves=False,
-            direct=SHORT,
-            tolerance=min(1e-6, max(1e-13, 1e-14 * self.trials.n)),
+            Rule, octaves=False, direct=SHORT, tolerance=min(1e-6, max(1e-13, 1e-14 * self.trials.n))
         )
         peak, rate = np.array([float(self._middle)]), NEGLIGIBLE_GAP / self.gap
         top = float(np.exp(self.joint(peak, peak))[0])
@@ -316,8 +313,7 @@ class Quantile:
         """Check that there is an exact null distribution."""
         if metric.kind != "quantile":
             raise NullDistributionError(
-                f"{metric} has no exact null distribution",
-                do=["use ", Option("method", "sample")],
+                f"{metric} has no exact null distribution", do=["use ", Option("method", "sample")]
             )
         if not sizes.equal_weights:
             raise NullDistributionError(

@@ -38,8 +38,7 @@ def paired(real: Any, imaginary: Any) -> Any:
     """Put two tables side by side: all real parts, then all imaginary parts."""
     if real.shape != imaginary.shape:
         raise InputError(
-            "real and imaginary parts differ in shape",
-            got=f"{real.shape} and {imaginary.shape}",
+            "real and imaginary parts differ in shape", got=f"{real.shape} and {imaginary.shape}"
         )
     return join(real, imaginary)
 

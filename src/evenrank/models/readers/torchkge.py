@@ -80,10 +80,7 @@ TORCHKGE = Library(
         "DistMult": Kind(("ent_emb", "rel_emb"), lambda e, r: DistMult(unit(e), r)),
         "HolE": Kind(("ent_emb", "rel_emb"), lambda e, r: holographic(unit(e), r)),
         "TorusE": Kind(("ent_emb", "rel_emb"), _torus, {"dissimilarity": "torus_eL2"}),
-        "RESCAL": Kind(
-            ("ent_emb", "rel_mat"),
-            lambda e, r: RESCAL(unit(e), folded(r, e.shape[1])),
-        ),
+        "RESCAL": Kind(("ent_emb", "rel_mat"), lambda e, r: RESCAL(unit(e), folded(r, e.shape[1]))),
         "ComplEx": Kind(("re_ent_emb", "im_ent_emb", "re_rel_emb", "im_rel_emb"), of_parts),
         "Analogy": Kind(
             ("sc_ent_emb", "re_ent_emb", "im_ent_emb", "sc_rel_emb", "re_rel_emb", "im_rel_emb"),

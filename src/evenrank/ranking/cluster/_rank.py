@@ -169,8 +169,5 @@ def _died(error: Exception) -> EvenrankError:
     return EvenrankError(
         "workers died repeatedly while ranking one block of queries",
         got=str(error),
-        do=[
-            "they may be out of memory: give each worker more, or set a lower ",
-            Option("memory"),
-        ],
+        do=["they may be out of memory: give each worker more, or set a lower ", Option("memory")],
     )

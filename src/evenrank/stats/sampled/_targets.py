@@ -95,8 +95,7 @@ def _full(ranks: Ranks, full: ArrayLike | None) -> Ints:
         )
     if full is None and FULL not in ranks.keys:
         raise InputError(
-            "the full number of candidates is unknown",
-            do=["pass it, e.g. ", Option("full", 14541)],
+            "the full number of candidates is unknown", do=["pass it, e.g. ", Option("full", 14541)]
         )
     sizes = columns.integers("full", _numbers(ranks.keys[FULL]) if full is None else full, 1)
     sizes = columns.repeat("full", sizes, len(ranks))

@@ -211,8 +211,8 @@ def main() -> None:
         scaled = drawn * options.samples / few
         print(
             f"PyKEEN has no closed form for the median, so no exact value to compare.\n"
-            f"{few} samples took {drawn * 1e3:.0f} ms; scaled linearly, {options.samples:,} take {scaled:.1f} s "
-            f"({scaled / seconds:.0f} times ours), for a variance with an error of "
+            f"{few} samples took {drawn * 1e3:.0f} ms; scaled linearly, {options.samples:,} take "
+            f"{scaled:.1f} s ({scaled / seconds:.0f} times ours), for a variance with an error of "
             f"{np.sqrt(2 / options.samples):.0%}."
         )
 

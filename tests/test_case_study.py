@@ -49,7 +49,7 @@ def evaluated(data, model):
 @shared.needs("paper/case_study_hyperparameters.json")
 @pytest.mark.parametrize("data", study.SMALL)
 @pytest.mark.parametrize("model", study.MODELS)
-def test_settings_are_the_papers(data, model):
+def test_settings_equal_those_of_the_paper(data, model):
     """Whatever `paper.toml` leaves out is said once, in its head, and true of all."""
     theirs = json.loads(shared.path("paper/case_study_hyperparameters.json").read_text())
     theirs = theirs[f"{data}/{model}"]
@@ -67,7 +67,7 @@ def test_settings_are_the_papers(data, model):
 
 
 @shared.needs("paper/case_study_results.tsv")
-def test_published_numbers_are_the_papers():
+def test_published_values_equal_those_of_the_paper():
     columns = {
         "mrr": "inverse_harmonic_mean_rank",
         "index(mrr)": "adjusted_inverse_harmonic_mean_rank",
@@ -131,12 +131,12 @@ def test_both_evaluators_agreed():
 # What the page says -----------------------------------------------------------------------------
 
 
-def test_page_has_the_table(capsys):
+def test_the_docs_have_the_table(capsys):
     study.main(["table", "--markdown"])
     assert capsys.readouterr().out.strip() in PAGE
 
 
-def test_table_sets_the_published_right(capsys):
+def test_table_corrects_the_published_values(capsys):
     """The middle column is the paper's, the last one its MRR adjusted exactly."""
     study.main(["table"])
     line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("Nations    ComplEx"))
@@ -145,7 +145,7 @@ def test_table_sets_the_published_right(capsys):
     assert line.split()[8:] == ["-0.7145", f"{exact['z(mrr)']:.3f}"]
 
 
-def test_page_has_the_correlations_with_size():
+def test_the_docs_have_the_correlations_with_size():
     """Spearman's rank correlation of each metric with the number of entities, over the 16 runs."""
     size = [list(study.DATA).index(data) for data, _ in RUNS]  # they stand in the order of their sizes
     tables = {
@@ -161,7 +161,7 @@ def test_page_has_the_correlations_with_size():
 
 
 @pytest.mark.parametrize("model", ["complex", "tucker"])
-def test_page_has_nations_beside_wn18rr(model):
+def test_the_docs_compare_nations_and_wn18rr(model):
     """The numbers of the second and the third observation."""
     for data in ("nations", "wn18rr"):
         tables = evaluated(data, model), study.published()[data, model], study.corrected()[data, model]
@@ -195,7 +195,7 @@ def test_figure(tmp_path):
     assert all(name in text for name in [*study.DATA.values(), *study.MODELS.values(), "index(mrr)"])
 
 
-def test_figure_shows_every_run_beside_the_published():
+def test_figure_shows_every_run_and_the_published_values():
     points = list(study.points(FOLDER / "ranks"))
     assert len(points) == 2 * len(RUNS) * len(study.PANELS)
     assert sum("published" in point for point in points) == len(points) // 2
@@ -296,7 +296,7 @@ def test_entities_of_queries_are_excluded_for_symmetric_relations():
     assert float(loss) == pytest.approx(expected / 3, rel=1e-5)
 
 
-def test_a_run_is_recorded_in_the_place_of_an_earlier_one(tmp_path):
+def test_a_run_replaces_the_record_of_an_earlier_one(tmp_path):
     path = tmp_path / study.RUNS
     for seconds in (1.0, 2.0):
         study.record(path, {"data": "wn18rr", "model": "rotate", "training_s": seconds})

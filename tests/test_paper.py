@@ -93,7 +93,7 @@ def test_candidate_counts_give_the_published_expected_mean_rank(dataset):
 
 
 @shared.needs("paper/case_study_metrics_by_side.json.gz", "paper/case_study_results.tsv")
-def test_what_was_written_down_of_it_is_what_it_says(monkeypatch):
+def test_stored_expectations_equal_those_of_the_paper(monkeypatch):
     """The expectations that tests use where the paper's files are not."""
     told = {name: (shared.expected_mean_ranks(name), shared.expected_hits(name)) for name in DATASETS}
     monkeypatch.setattr(shared, "PRESENT", False)
@@ -132,7 +132,7 @@ def test_adjusting_the_table(dataset):
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_adjusting_every_side_and_tie_rule(dataset):
+def test_adjusting_every_side_and_tie_breaking_rule(dataset):
     """The same columns follow for head, tail and both, optimistic, realistic and pessimistic."""
     lines = {"adjusted_arithmetic_mean_rank": ratio}  # the others are indices
     for model, side, rule, metrics in by_side(dataset):
@@ -216,7 +216,7 @@ def test_published_adjusted_gmr_left_the_target_out_too(dataset):
         assert index(law("gmr", dataset))(value) > theirs  # this slip is against the model
 
 
-def test_z_by_side_was_never_standardised():
+def test_published_z_by_side_was_not_standardised():
     """In the file by side, z columns hold the raw value (the mean rank negated): no law was applied."""
     for dataset in DATASETS:
         for _, _, _, metrics in by_side(dataset):
@@ -243,7 +243,7 @@ SIDE_BY_SIDE = {
 
 
 @pytest.mark.parametrize("model", SIDE_BY_SIDE)
-def test_nations_published_beside_exact(model):
+def test_published_and_exact_values_on_nations(model):
     """On Nations, the smallest data set, the slips turn signs: both models do beat chance.
 
     The paper calls this erratic behaviour on small data sets. With the right law it is gone.
@@ -332,7 +332,7 @@ def kurtosis(null):
     return fourth / var**2
 
 
-def test_kurtosis_is_what_enumeration_says():
+def test_kurtosis_agrees_with_enumeration():
     """The yardstick for sampled variances is exact."""
     for metric in ("imr", "hmr", "gmr", "igmr"):
         ranks = np.stack(np.meshgrid(*[np.arange(1, 5)] * 4), axis=-1).reshape(-1, 4)
@@ -475,7 +475,7 @@ def nations_ranks(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_nations_from_the_weights(model):
+def test_nations_metrics_are_reproduced_from_the_weights(model):
     """Scores, ranks and metrics of the published Nations models come out as published.
 
     Every base metric, AMR, AMRI and adjusted hits, for head, tail and both and for every tie rule, to

@@ -87,7 +87,7 @@ def test_every_pykeen_metric_has_a_counterpart():
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_pykeen_name_is_read(cls):
+def test_every_pykeen_name_is_parsed(cls):
     metric = cls()
     resolver = ranking.rank_based_metric_resolver
     folded = [name for name, known in resolver.synonyms.items() if known is cls]
@@ -158,7 +158,7 @@ def test_closed_moments_agree(metric, name, seed, n, weighted):
 
 
 @pytest.mark.parametrize("k", [100, 128, 129, 255, 256, 257, 512, 1_000, 1_024, 4_100, 8_190, 16_390])
-def test_hits_moments_agree_wherever_the_step_falls(k):
+def test_hits_moments_agree_for_every_k(k):
     """[r <= k] is a step: summed over many ranks at a time, it must not be stepped over."""
     metric = ranking.HitsAtK(k=k)
     for sizes in (np.array([20_000]), np.array([5, 300, 20_000, 1_000_000])):
@@ -383,7 +383,7 @@ def test_metrics_of_tied_ranks_agree(metric, name, ties):
     assert ours == close(metric, metric(ranks, num_candidates=theirs.number_of_options.numpy()))
 
 
-def test_a_constant_model_is_chance():
+def test_a_constant_model_is_at_chance_level():
     """Our default averages the metric over a tie; PyKEEN takes the metric of the average rank.
 
     A model that scores everything alike orders at random. Only the first says so: 1/r of the middle
@@ -428,7 +428,7 @@ def test_infinite_scores():
 @pytest.mark.parametrize(
     ("target", "better", "equal"), [(0, 0, 1), (2, 0, 1), (3, 3, 1), (4, 3, 1), (1, 2, 0)]
 )
-def test_infinite_scores_tie_with_their_like(target, better, equal):
+def test_equal_infinite_scores_tie(target, better, equal):
     scores = np.array([[np.inf, 0.0, np.inf, -np.inf, -np.inf]])
     ours = er.Ranks.from_scores(scores, [target])
     assert (ours.better.tolist(), ours.equal.tolist()) == ([better], [equal])

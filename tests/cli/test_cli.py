@@ -68,7 +68,7 @@ def test_evaluate_a_file_without_candidates(tmp_path):
     assert "no chance levels: the number of candidates is unknown" in run("evaluate", bare)
 
 
-def test_evaluate_list_names_all_metrics():
+def test_evaluate_lists_all_metrics():
     text = run("evaluate", "--list")
     for name in (
         "mrr",
@@ -123,7 +123,7 @@ def test_adjust():
     assert content["rows"][0]["values"]["index(mrr)"] == pytest.approx(0.2)
 
 
-def test_demo_shows_why_to_adjust():
+def test_demo_shows_the_effect_of_adjusting():
     content = json.loads(run("demo", "--format", "json"))
     rows = {(r["data"], r["model"]): r["values"] for r in content["rows"]}
     assert len(rows) == 16

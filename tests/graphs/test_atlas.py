@@ -74,7 +74,7 @@ def by_hand(graph, split, side, filter_, unseen):
     filter_=st.sampled_from(("all", None)),
     unseen=st.sampled_from(RULES),
 )
-def test_counts_are_what_sets_say(graph, split, side, filter_, unseen):
+def test_counts_agree_with_sets(graph, split, side, filter_, unseen):
     """Duplicates, triples in several splits, unseen entities and relations, raw and filtered."""
     wanted = by_hand(graph, split, side, filter_, unseen)
     options = dict(filter=filter_, unseen=unseen)
@@ -102,7 +102,7 @@ def test_counts_of_large_graphs_are_those_of_tasks(name, unseen):
 
 
 @pytest.mark.parametrize("name", substitute.NAMES)
-def test_counts_of_graphs_in_every_layout(name):
+def test_counts_agree_for_graphs_in_every_layout(name):
     """Without what train never shows, against sets and loops of plain Python."""
     graph = er.load(substitute.folder() / name, unseen="drop")
     for side in ("tail", "head"):
@@ -131,7 +131,7 @@ def test_both_sides_are_the_sum_and_raw_is_all_entities():
                 assert counted(raw) == {facts.entities: 2 * triples}
 
 
-def test_overflow_is_out_of_reach():
+def test_large_ids_do_not_overflow():
     """A billion entities squared times their relations is more than 64 bits hold."""
     many = 10**9
     graph = er.Graph.of(
@@ -193,7 +193,7 @@ def test_the_file_is_small_and_plain():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sizes_are_the_registry_s(name):
+def test_sizes_agree_with_the_registry(name):
     entry, facts = registry.find(name), atlas.facts(name)
     assert facts == (name, entry.entities, entry.relations, dict(entry.splits))
 
@@ -277,7 +277,7 @@ def test_bad_input(arguments, message):
     assert str(error.value).startswith(message)
 
 
-def test_a_folder_is_no_name(tmp_path):
+def test_a_folder_is_not_a_name(tmp_path):
     with pytest.raises(er.errors.InputError, match=r"; add your own graph by `evenrank atlas build .*`"):
         er.atlas(str(tmp_path))
     with pytest.raises(er.errors.InputError, match="no such data set; got 'aaa"):
@@ -287,7 +287,7 @@ def test_a_folder_is_no_name(tmp_path):
 # The user's own -----------------------------------------------------------------------------------
 
 
-def test_own_data_sets_join_the_atlas(own):
+def test_user_data_sets_are_added_to_the_atlas(own):
     assert atlas.add([atlas.build(TOY)]) == own
     assert atlas.names() == [*NAMES, "toy"]
     assert er.atlas("Toy") == er.atlas(TOY)
@@ -295,7 +295,7 @@ def test_own_data_sets_join_the_atlas(own):
     assert atlas.facts("toy", unseen="drop") == ("toy", 3, 1, {"train": 3, "test": 1})
 
 
-def test_building_again_replaces(own):
+def test_building_again_replaces_the_entry(own):
     atlas.add([atlas.build(TOY, "My graph"), atlas.build(TOY, "other")])
     atlas.add([atlas.build(er.load("nations"), "my-graph")])
     assert atlas.names() == [*NAMES, "my-graph", "other"]
@@ -304,7 +304,7 @@ def test_building_again_replaces(own):
     assert sorted(os.listdir(own.parent)) == [".lock", own.name]  # nothing else is left behind
 
 
-def test_processes_that_add_at_once_lose_nothing():
+def test_concurrent_additions_are_all_kept():
     script = "from evenrank.graphs import atlas, load\nimport sys\n"
     script += "for i in range(5): atlas.add([atlas.build(load('nations'), f'{sys.argv[1]}{i}')])"
     started = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "abc"]
@@ -327,7 +327,7 @@ def test_a_failed_write_keeps_the_old_file(own, monkeypatch):
     assert sorted(os.listdir(own.parent)) == [".lock", own.name]
 
 
-def test_a_registered_name_that_is_not_shipped_may_be_filled_in():
+def test_a_registered_name_without_bundled_counts_can_be_added():
     atlas.add([atlas.build(TOY, "YAGO3-10")])
     assert atlas.facts("yago310").data == "yago310"
 
@@ -351,7 +351,7 @@ def test_names_that_cannot_be_added(own, names, message):
     assert not own.exists()
 
 
-def test_a_graph_without_the_unseen_cannot_be_built():
+def test_a_graph_without_its_unseen_entities_cannot_be_added():
     with pytest.raises(
         er.errors.InputError, match="with and without entities not seen in training; got a graph w"
     ):
@@ -392,7 +392,7 @@ def test_a_damaged_own_file_is_named(own, kind, content):
     assert er.atlas("nations").total == 402  # what comes with the package does not need it
 
 
-def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_created(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path / "file" / "folder"))
     with pytest.raises(
@@ -401,7 +401,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
         atlas.add([atlas.build(TOY)])
 
 
-def test_without_the_variable_it_lies_in_the_user_s_data_folder(monkeypatch):
+def test_the_default_place_is_the_data_folder_of_the_user(monkeypatch):
     import platformdirs
 
     monkeypatch.delenv("EVENRANK_ATLAS")

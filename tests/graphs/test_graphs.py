@@ -223,7 +223,7 @@ def test_bundled_graphs_are_the_published_ones(name):
 
 
 @pytest.mark.parametrize("name", ["kinships", "nations", "umls"])
-def test_bundled_rows_make_the_published_files(name):
+def test_bundled_rows_reproduce_the_published_files(name):
     """In their order, too: written as text, they have the checksums of the files."""
     for file, text in substitute.texts(name).items():
         assert sha256(text.encode()).hexdigest() == registry.find(name).files[file]
@@ -240,7 +240,7 @@ names = st.text(
     test=st.lists(st.tuples(names, names, names), min_size=1, max_size=3),
     crlf=st.booleans(),
 )
-def test_any_names_come_back(train, test, crlf, tmp_path):
+def test_any_names_are_preserved(train, test, crlf, tmp_path):
     words = [{cell.strip().lower() for cell in rows[0]} for rows in (train, test)]
     assume(all("relation" not in w and "r" not in w and "predicate" not in w for w in words))
     end = "\r\n" if crlf else "\n"
@@ -257,7 +257,7 @@ def test_any_names_come_back(train, test, crlf, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x\x01", "xچ", "\x1f", "#", "'", '"', " ", "null", "1e5", "\x0b"])
-def test_names_that_look_like_something_else(name, tmp_path):
+def test_names_that_resemble_headers_or_ids_are_names(name, tmp_path):
     graph = load(put(tmp_path, train__txt=lines([(name, name, "b")])))
     assert graph.relations == (name,)
     assert set(graph.entities) == {name, "b"}
@@ -349,7 +349,7 @@ def renumbered(graph, seed):
     )
 
 
-def test_hash_is_of_the_content():
+def test_hash_depends_on_the_content_only():
     for seed in range(5):
         other = renumbered(GRAPH, seed)
         assert other.hash == GRAPH.hash

@@ -84,7 +84,7 @@ def shared_folder(entry: registry.Entry) -> Path:
 
 
 @pytest.mark.parametrize("entry", [*LOCAL, *MADE], ids=lambda entry: entry.name)
-def test_entries_say_what_the_files_say(entry):
+def test_entries_agree_with_the_files(entry):
     folder = shared_folder(entry)
     files = {file.name.removesuffix(".gz"): file for file in folder.iterdir()}
     assert set(entry.files) == set(files)
@@ -152,7 +152,7 @@ def test_entries_cannot_be_changed():
         ("WikiKG90Mv2", "wikikg90m-v2"),
     ],
 )
-def test_names_in_any_usual_spelling(name, canonical):
+def test_names_in_any_common_spelling(name, canonical):
     assert registry.find(name) is ENTRIES[canonical]
 
 
@@ -327,7 +327,7 @@ def archive(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_archives_are_unpacked_and_asked_for_once(kind, server, cache):
+def test_archives_are_downloaded_once_and_unpacked(kind, server, cache):
     server.files = {f"/toy.{kind}": archive(kind)}
     _fetch.fetch(entry(f"{server.url}/toy.{kind}#Release/{{file}}"))
     assert contents(cache) == TEXT
@@ -366,7 +366,7 @@ def test_damaged_archives(mirror, damage, server, cache):
 
 
 @pytest.mark.parametrize("wrong", [bytes(len(TEXT["train.txt"])), TEXT["train.txt"][:-20], b""])
-def test_a_wrong_download_is_discarded_and_the_old_file_kept(wrong, server, cache):
+def test_a_wrong_download_is_discarded_and_the_old_file_is_kept(wrong, server, cache):
     server.files["/good/train.txt"] = wrong
     cache.mkdir(parents=True)
     (cache / "train.txt").write_bytes(b"old\n")
@@ -386,7 +386,7 @@ def test_a_wrong_download_is_discarded_and_the_old_file_kept(wrong, server, cach
     assert contents(cache) == TEXT
 
 
-def test_the_next_mirror_is_asked(server, cache):
+def test_the_next_mirror_is_tried(server, cache):
     server.files["/bad/valid.txt"] = b"wrong"  # and no other file: 404
     _fetch.fetch(entry(f"{server.url}/bad/{{file}}", f"{server.url}/good/{{file}}"))
     assert contents(cache) == TEXT
@@ -394,7 +394,7 @@ def test_the_next_mirror_is_asked(server, cache):
     assert [path for path, _ in server.asked[:2]] == ["/bad/train.txt", "/good/train.txt"]
 
 
-def test_a_connection_that_breaks_is_taken_up_again(server, cache):
+def test_a_broken_connection_is_resumed(server, cache):
     server.drops["/good/train.txt"] = [HALF, _fetch.BLOCK]
     _fetch.fetch(entry(f"{server.url}/good/{{file}}"))
     assert contents(cache) == TEXT
@@ -402,7 +402,7 @@ def test_a_connection_that_breaks_is_taken_up_again(server, cache):
     assert asked == [None, f"bytes={HALF}-", f"bytes={HALF + _fetch.BLOCK}-"]
 
 
-def test_what_broke_off_for_good_is_resumed_by_the_next_call(server, cache):
+def test_an_aborted_download_is_resumed_by_the_next_call(server, cache):
     server.drops["/good/train.txt"] = [HALF, 0, 0, 0]
     toy = entry(f"{server.url}/good/{{file}}")
     with raises("cannot download train.txt; got (ChunkedEncoding|Connection)Error from 127.0.0.1"):
@@ -417,7 +417,7 @@ def test_what_broke_off_for_good_is_resumed_by_the_next_call(server, cache):
     assert contents(cache) == TEXT
 
 
-def test_a_server_without_ranges_starts_anew(server, cache):
+def test_without_range_requests_a_download_starts_again(server, cache):
     server.ranges = False
     server.drops["/good/train.txt"] = [HALF]
     _fetch.fetch(entry(f"{server.url}/good/{{file}}"))
@@ -426,7 +426,7 @@ def test_a_server_without_ranges_starts_anew(server, cache):
 
 
 @pytest.mark.parametrize("size", [100, HALF, len(TEXT["train.txt"]), 2 * len(TEXT["train.txt"])])
-def test_a_part_of_another_file_is_found_out(size, server, cache):
+def test_a_partial_download_of_another_file_is_detected(size, server, cache):
     server.drops["/good/train.txt"] = [HALF, 0, 0, 0]
     toy = entry(f"{server.url}/good/{{file}}")
     with raises("cannot download"):
@@ -439,7 +439,7 @@ def test_a_part_of_another_file_is_found_out(size, server, cache):
     assert [asked for path, asked in server.asked if "train" in path] == [f"bytes={size}-", None]
 
 
-def test_no_mirror_answers(server, cache):
+def test_an_error_if_no_mirror_answers(server, cache):
     dead = "http://127.0.0.1:9"
     with raises("cannot download") as caught:
         _fetch.fetch(entry(f"{dead}/{{file}}", f"{server.url}/nowhere/{{file}}"))
@@ -452,7 +452,7 @@ def test_no_mirror_answers(server, cache):
     assert contents(cache) == {}
 
 
-def test_a_server_that_says_nothing(server, cache, monkeypatch):
+def test_a_server_that_does_not_respond_times_out(server, cache, monkeypatch):
     monkeypatch.setattr(_fetch, "SECONDS", 0.05)
     server.pause = 0.5
     with raises("cannot download train.txt; got (ReadTimeout|ConnectionError) from 127.0.0.1"):
@@ -535,7 +535,7 @@ def test_processes_wait_for_each_other(server, cache):
     assert [server.count(f"/good/{name}") for name in TEXT] == [1, 1, 1]
 
 
-def test_a_killed_process_leaves_nothing_half_done(server, cache):
+def test_a_killed_process_leaves_no_incomplete_files(server, cache):
     server.pause = 30
     toy = entry(f"{server.url}/good/{{file}}")
     running = process(toy)
@@ -560,7 +560,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_shows_on_a_terminal_only(server, cache, monkeypatch):
+def test_progress_is_shown_on_terminals_only(server, cache, monkeypatch):
     for show in (True, False):
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -594,7 +594,7 @@ def toy(server, monkeypatch, tmp_path):
     registry._keys.cache_clear()
 
 
-def test_order_of_places(toy, server, cache, monkeypatch, tmp_path):
+def test_places_are_searched_in_order(toy, server, cache, monkeypatch, tmp_path):
     assert where(toy) == "download"
     graph = load("Toy")
     assert (graph.name, graph.hash) == ("toy", toy.hash)

@@ -137,7 +137,7 @@ def test_equal_counts_are_one_quantile():
     assert er.strata(ranks, graph, "frequency", bins=3).keys["frequency"].tolist() == ["q1 2"] * 2
 
 
-def test_ids_and_names_and_text_are_the_same_to_it():
+def test_ids_names_and_text_get_the_same_strata():
     graph = er.Graph.of([[0, 0, 1], [0, 0, 2], [1, 1, 1], [0, 0, 1]], test=[[2, 1, 0]])
     keys = {"head": [2, 2], "relation": [1, 1], "tail": [0, 0], "side": ["tail", "head"]}
     texts = {name: list(map(str, column)) for name, column in keys.items()}
@@ -147,14 +147,14 @@ def test_ids_and_names_and_text_are_the_same_to_it():
         assert told.keys["given_degree"].tolist() == ["1-9", "1-9"]
 
 
-def test_what_train_never_shows_is_said_to_be_unseen():
+def test_entities_and_relations_not_seen_in_training_are_labelled_unseen():
     graph = er.Graph.of([[0, 0, 1]], test=[[3, 1, 0]])
     keys = {"head": [3], "relation": [1], "tail": [0], "side": ["tail"]}
     told = er.strata(er.Ranks.of([1], 4, keys=keys), graph)
     assert [told.keys[name][0] for name in STRATA] == ["unseen", "0", "0", "1-9"]
 
 
-def test_no_ranks_have_no_strata(graph, ranks):
+def test_empty_ranks_have_empty_strata(graph, ranks):
     told = er.strata(ranks[:0], graph, bins=3)
     assert len(told) == 0
     assert set(STRATA) <= set(told.keys)
@@ -264,7 +264,7 @@ def file(ranks, tmp_path_factory):
     return path
 
 
-def test_shell_splits_by_strata(file, ranks, graph):
+def test_shell_groups_by_strata(file, ranks, graph):
     text = run("evaluate", file, "--by", "cardinality,side", "--data", "nations")
     assert text == f"{er.strata(ranks, graph, 'cardinality').by('cardinality', 'side').evaluate()}\n"
     both = run(

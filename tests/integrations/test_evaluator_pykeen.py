@@ -44,7 +44,7 @@ def trained():
     }
 
 
-def test_what_a_pipeline_saves_is_ranked(trained, tmp_path):
+def test_saved_pipelines_can_be_ranked(trained, tmp_path):
     """With its names, in whatever order the graph has them, and with the pipeline's own numbers."""
     result = trained[EvenRankEvaluator]
     result.save_to_directory(tmp_path)
@@ -124,7 +124,7 @@ def test_metrics_have_all_digits_of_pykeen():
             np.testing.assert_array_equal(list(found.values()), list(expected.values()))
 
 
-def test_the_next_evaluation_of_the_same_triples_prepares_nothing():
+def test_a_second_evaluation_of_the_same_triples_reuses_the_task():
     """Other triples, written over the old ones or not, are seen."""
     evaluator, model = EvenRankEvaluator(), made("DistMult")
     triples = DATA[False].testing.mapped_triples.clone()
@@ -167,7 +167,7 @@ def test_arguments_as_pykeen_takes_them():
     assert results(evaluator, model, **few) == results(EvenRankEvaluator(), model, **few)
 
 
-def test_what_it_refuses():
+def test_unsupported_arguments_raise():
     model, test = made("DistMult"), DATA[False].testing.mapped_triples
     with pytest.raises(NotImplementedError):
         results(EvenRankEvaluator(), model, targets=["relation"])
@@ -182,14 +182,14 @@ def test_what_it_refuses():
     assert "threads" in refused(EvenRankEvaluator, threads=0)
 
 
-def test_a_black_box_is_told_once():
+def test_a_black_box_is_noted_once():
     evaluator, model = EvenRankEvaluator(), made("ERMLP")
     with pytest.warns(RuntimeWarning, match="ERMLP falls back to black box"):
         first = results(evaluator, model)
     assert results(evaluator, model) == first  # where a warning would be an error
 
 
-def test_ties_are_told_apart():
+def test_tie_breaking_rules_are_distinguished():
     """A model in which everything ties: each rule gives PyKEEN's value."""
     model = made("DistMult")
     with torch.no_grad():
@@ -200,7 +200,7 @@ def test_ties_are_told_apart():
     assert found[key.format("optimistic")] == 1 < found[key.format("realistic")]
 
 
-def test_the_ranks_are_kept():
+def test_ranks_are_available_after_evaluation():
     """What PyKEEN has no word for can be asked of the ranks."""
     evaluator = EvenRankEvaluator()
     found = results(evaluator, made("TransE"))
@@ -223,7 +223,7 @@ def test_raw_ranking_works():
     assert found["both.realistic.inverse_harmonic_mean_rank"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_diverged_model_is_refused():
+def test_a_diverged_model_raises():
     """PyKEEN would call it perfect: its MRR is 2 when every score is NaN."""
     model = made("TransE")
     with torch.no_grad():

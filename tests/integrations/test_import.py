@@ -52,7 +52,7 @@ def test_ogb_agrees_with_its_evaluator():
         assert ogb.result(ogb.ranks(given), metric) == pytest.approx(theirs)
 
 
-def test_ogb_takes_nan_for_the_best_score_and_evenrank_does_not():
+def test_nan_is_the_best_score_for_ogb_and_an_error_for_evenrank():
     with pytest.raises(er.errors.InputError, match=r"^scores contain NaN \(y_pred_pos\[1\]\)"):
         ogb.ranks({"y_pred_pos": [1.0, np.nan], "y_pred_neg": [[1.0], [2.0]]})
     with pytest.raises(er.errors.InputError, match=r"NaN \(y_pred_neg\[0, 1\]\)"):
@@ -74,7 +74,7 @@ def test_ogb_takes_nan_for_the_best_score_and_evenrank_does_not():
         ({"y_pred_pos": [1], "y_pred_neg": [[[1]]]}, r"got shapes \(1,\) and \(1, 1, 1\)"),
     ],
 )
-def test_ogb_refuses(given, message):
+def test_invalid_ogb_files_raise(given, message):
     with pytest.raises(er.errors.InputError, match=message):
         ogb.ranks(given)
 
@@ -188,7 +188,7 @@ def test_ampligraph_gives_its_own_metrics(corrupted):
         ([1, 10], 9, "^a rank is above its number of candidates"),
     ],
 )
-def test_ampligraph_refuses(array, task, message):
+def test_invalid_ampligraph_ranks_raise(array, task, message):
     asked = NATIONS.task("test", sides=task) if isinstance(task, str) else task
     with pytest.raises(er.errors.InputError, match=message):
         dumps.ampligraph(array, asked)
@@ -298,7 +298,7 @@ def test_pykeen_evaluator():
         dumps.pykeen(evaluator)
 
 
-def test_pykeen_arrays_that_cannot_be_right():
+def test_inconsistent_pykeen_arrays_raise():
     arrays = held(truth())
     del arrays["head.candidates"]
     with pytest.raises(
@@ -407,7 +407,7 @@ def test_libkge_filters_must_agree(tmp_path):
         dumps.libkge(path, NATIONS.task("test", filter="train"), names=tmp_path)
 
 
-def test_libkge_refuses(tmp_path):
+def test_invalid_libkge_traces_raise(tmp_path):
     path = tmp_path / "trace.yaml"
     path.write_text("{scope: epoch}\n")
     with pytest.raises(

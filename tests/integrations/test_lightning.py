@@ -158,14 +158,14 @@ def test_callback_ranks_half_precision(graph, tmp_path):
     assert ranking.ranks.better.tolist() == er.rank(widened, graph.task("valid")).better.tolist()
 
 
-def test_callback_refuses():
+def test_callback_raises_for_invalid_arguments():
     with pytest.raises(er.errors.InputError, match="nothing to rank; set valid="):
         ranking_callback("mrr")
     with pytest.raises(er.errors.UnknownMetricError, match="unknown metric; got 'mmr'"):
         ranking_callback("mmr", valid=er.load("nations").task("valid"))
 
 
-def test_callback_refuses_a_module_that_does_not_score_before_it_is_trained(tmp_path):
+def test_callback_raises_for_a_module_without_scores_before_training(tmp_path):
     torch, lightning = library("torch"), library("lightning.pytorch")
 
     class Silent(lightning.LightningModule):

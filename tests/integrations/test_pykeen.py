@@ -82,7 +82,7 @@ def test_factors_rank_as_the_model_scores(name, inverse):
 
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("name", ["ComplEx", "DistMult", "RESCAL", "AutoSF", "QuatE", "MuRE", "HolE"])
-def test_factors_give_the_very_scores(name, inverse):
+def test_factors_reproduce_the_scores(name, inverse):
     """Not only their order: up to single precision, scores are PyKEEN's."""
     model = FACTORED[name][1](inverse)
     found, box = scorer(model), BlackBox(model)
@@ -92,7 +92,7 @@ def test_factors_give_the_very_scores(name, inverse):
 
 
 @pytest.mark.parametrize("name", FACTORED)
-def test_factors_are_worked_out_where_the_model_is(name, monkeypatch):
+def test_factors_are_computed_on_the_device_of_the_model(name, monkeypatch):
     """On a device rows stay torch's tensors: the same steps, taken by torch, give the same model."""
     model = FACTORED[name][1](True)
     expected = scorer(model)
@@ -109,7 +109,7 @@ def test_factors_are_worked_out_where_the_model_is(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", BOXED)
-def test_other_models_are_black_boxes_and_say_so(name):
+def test_other_models_are_black_boxes_with_a_note(name):
     options = {"ConvE": {"embedding_dim": 32}, "FixedModel": {}}.get(name, {"embedding_dim": 8})
     model = getattr(models, name)(triples_factory=DATA[True].training, random_seed=7, **options)
     box = scorer(model)
@@ -125,7 +125,7 @@ def test_other_models_are_black_boxes_and_say_so(name):
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-def test_a_black_box_asks_every_side(inverse):
+def test_a_black_box_scores_every_side(inverse):
     """Tails, heads and relations; all, some, or some for each query."""
     model = made("TransE", inverse)
     box = BlackBox(model)
@@ -153,7 +153,7 @@ def test_a_black_box_asks_every_side(inverse):
     )
 
 
-def test_a_black_box_lays_out_little_at_a_time(monkeypatch):
+def test_a_black_box_scores_in_batches(monkeypatch):
     """Queries in steps and candidates in slices change nothing."""
     box, part = BlackBox(made("TransE")), TASK.parts[0]
     whole = box.score(part.queries, slice(0, 14))
@@ -165,12 +165,12 @@ def test_a_black_box_lays_out_little_at_a_time(monkeypatch):
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("float64", "double"), ("float32", "float"), ("float32", "bfloat16")]
 )
-def test_a_black_box_keeps_every_digit(ours, theirs):
+def test_a_black_box_keeps_full_precision(ours, theirs):
     box = BlackBox(getattr(made("DistMA"), theirs)())
     assert box.score(TASK.parts[0].queries, slice(0, 14)).dtype == ours
 
 
-def test_rows_are_taken_as_the_forward_pass_gives_them(tmp_path):
+def test_rows_are_those_of_the_forward_pass(tmp_path):
     """A normaliser acts when rows are used: a live model is asked, a file does not suffice."""
     model = models.DistMult(triples_factory=DATA[False].training, embedding_dim=8, random_seed=7)
     model.entity_representations[0].normalizer = normalize  # along axis 1: another for single rows
@@ -216,7 +216,7 @@ def lengthened(model):
     return model
 
 
-def test_what_does_not_factor_says_why():
+def test_models_without_factors_have_a_reason():
     distmult = DistMultInteraction()
     for model, why in (
         (made("DistMult", predict_with_sigmoid=True), "predict_with_sigmoid makes large scores equal"),
@@ -276,11 +276,11 @@ def test_simple_is_symmetric_in_pykeen():
     assert torch.allclose(model.predict_hrt(there), model.predict_hrt(back))
 
 
-def test_what_is_no_model():
+def test_objects_that_are_not_models_raise():
     assert refused(scorer, 3) == "model must be a PyKEEN model; got int"
 
 
-def test_a_pykeen_that_is_too_old(monkeypatch):
+def test_an_old_version_of_pykeen_raises(monkeypatch):
     monkeypatch.setattr("evenrank._internal.optional._installed", lambda _: "1.10.2")
     assert refused(scorer, made("TransE")) == (
         "this version of pykeen is too old; got 1.10.2; allowed: 1.11 or newer; "
@@ -291,7 +291,7 @@ def test_a_pykeen_that_is_too_old(monkeypatch):
 # Triples --------------------------------------------------------------------------------------------
 
 
-def test_triples_there_and_back():
+def test_triples_round_trip():
     """PyKEEN's Nations is the one that evenrank ships; factories give the same graph again."""
     assert GRAPH.name == "nations"
     assert GRAPH.hash == graph(DATA[True]).hash == er.load("nations").hash
@@ -330,7 +330,7 @@ def test_models_that_must_be_unpickled(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["TransE", "UM"])
-def test_files_that_records_cannot_be_made_of(name, tmp_path):
+def test_files_that_cannot_be_read_without_unpickling(name, tmp_path):
     """Those of torch before 1.6 are no archives, and those of UM do not tell how many relations."""
     model = made(name)
     torch.save(model, tmp_path / "model.pkl", _use_new_zipfile_serialization=name == "UM")

@@ -87,7 +87,7 @@ def test_several_right_answers_may_be_sparse():
     assert found.better.tolist() == [1, 1]
 
 
-def test_decisions_between_pairs_are_no_scores(digits):
+def test_one_vs_one_decisions_are_not_scores(digits):
     """Three classes have three pairs: the shapes are those of scores."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -107,7 +107,7 @@ def test_decisions_between_pairs_are_no_scores(digits):
     assert hits(pairs.fit(inputs[two], y[two]), inputs[two], y[two]) == 1
 
 
-def test_estimators_of_several_outputs_and_of_none_are_refused(digits):
+def test_estimators_with_several_or_no_outputs_raise(digits):
     from sklearn.ensemble import IsolationForest, RandomForestClassifier
 
     _, inputs, y = digits
@@ -141,7 +141,7 @@ def test_estimators_of_several_outputs_and_of_none_are_refused(digits):
         ),
     ],
 )
-def test_scorer_refuses(estimator, y, message):
+def test_scorer_raises_for_invalid_arguments(estimator, y, message):
     with pytest.raises(er.errors.InputError, match=message):
         integrations.sklearn.ranks(estimator, [[0]], y)
 

@@ -56,7 +56,7 @@ def test_lists_count_as_brute_force_does(made, data):
         assert found.candidates.tolist() == task.candidates.tolist()
 
 
-def test_what_is_not_listed_is_bounded_and_its_mean_is_over_all_orders():
+def test_unlisted_targets_have_bounds_and_the_mean_over_all_orders():
     task = er.Task.of([[0]], [4], size=7, known=([[0]], [1]))
     ranks = topk.ranks(task, [[1, 6, 2]])
     rest = [0, 3, 4, 5]
@@ -92,7 +92,7 @@ def test_short_lists_bound_the_engines_ranks():
         assert low < truth().evaluate(metric)[metric] < high
 
 
-def test_a_matrix_is_filled_up_with_minus_one_and_counted_in_pieces(monkeypatch):
+def test_a_matrix_is_padded_with_minus_one_and_counted_in_blocks(monkeypatch):
     order = best(scored()[1], 6)
     order[::3, 2:] = HOLE
     ragged = [row[row != HOLE] for row in order]
@@ -101,7 +101,7 @@ def test_a_matrix_is_filled_up_with_minus_one_and_counted_in_pieces(monkeypatch)
     assert same(topk.ranks(TASK, order), whole)
 
 
-def test_lenient_lists_leave_out_what_is_unknown_and_count_the_best_place():
+def test_lenient_lists_drop_unknown_ids_and_use_the_best_position():
     task = er.Task.of([[0], [1]], [3, 4], size=10)
     with pytest.warns(UserWarning, match=NOTES) as notes:
         found = topk.ranks(task, [[99, 5, 5, 3], [12, 4]], lenient=True)
@@ -133,7 +133,7 @@ def test_lenient_lists_leave_out_what_is_unknown_and_count_the_best_place():
         ([["a"], [2]], None, "^answers must be lists of numbers, or a matrix with a row per target$"),
     ],
 )
-def test_lists_that_cannot_be_right(lists, scores, message):
+def test_invalid_lists_raise(lists, scores, message):
     task = er.Task.of([[0], [1]], [3, 4], size=10)
     with pytest.raises(er.errors.InputError, match=message):
         topk.ranks(task, lists, scores)
@@ -210,12 +210,12 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
         ({"h,r->t": {"t": 1, "t_pred_top10": []}}, "^there must be a list for each target"),
     ],
 )
-def test_wikikg90m_refuses(given, message):
+def test_invalid_wikikg90m_files_raise(given, message):
     with pytest.raises(er.errors.InputError, match=message):
         topk.wikikg90m(given)
 
 
-def test_no_candidates_are_not_all_of_wikikg90m():
+def test_targets_without_candidates_are_not_ranked_among_all_entities():
     with pytest.raises(er.errors.InputError, match=r"^size must be at least 1; got 0"):
         topk.wikikg90m({"h,r->t": {"t": [1], "t_pred_top10": [[1]]}}, candidates=0)
 
@@ -376,14 +376,14 @@ def test_names_with_spaces(people):
         ),
     ],
 )
-def test_blocks_that_cannot_be_right(people, text, message):
+def test_invalid_blocks_raise(people, text, message):
     graph, path = people
     path.write_text(text)
     with pytest.raises(er.errors.InputError, match=message):
         topk.anyburl(path, graph)
 
 
-def test_a_triple_that_could_be_two():
+def test_ambiguous_triples_raise():
     graph = er.Graph.of([[0, 0, 1], [2, 1, 1]], entities=["a", "c", "a b"], relations=["b r", "r"])
     with pytest.raises(er.errors.InputError, match=r"^here: an ambiguous triple; got 'a b r c'"):
         topk._triple("here", "a b r c", _blocks.Vocabulary(graph))
@@ -408,7 +408,7 @@ def test_lenient_blocks(people):
     assert found.equal.tolist() == [4, 5, 5, 0]
 
 
-def test_notes_are_of_lists_not_of_targets_and_point_at_who_asked(people):
+def test_notes_count_lists_and_point_at_the_caller(people):
     """A list that serves several targets is one list."""
     _, path = people
     graph = er.Graph.of([[0, 0, 1]], test=[[0, 0, 1], [0, 0, 2], [1, 0, 2]], entities=4, relations=1)
@@ -429,7 +429,7 @@ def test_notes_are_of_lists_not_of_targets_and_point_at_who_asked(people):
     assert {note.filename for note in (*notes, *more, *last, *ids)} == {__file__}
 
 
-def test_the_task_must_be_the_graphs(people):
+def test_the_task_must_belong_to_the_graph(people):
     with pytest.raises(
         er.errors.InputError, match=r"^the task is not of this graph; make it with graph.task"
     ):
@@ -537,7 +537,7 @@ def test_json_lines_for_single_targets_and_relations(people):
         ),
     ],
 )
-def test_json_lines_that_cannot_be_right(people, line, message):
+def test_invalid_json_lines_raise(people, line, message):
     graph, path = people
     path.write_text(line + "\n")
     with pytest.raises(er.errors.InputError, match=message):
@@ -586,7 +586,7 @@ def test_lists_in_the_shell(tmp_path):
     )
 
 
-def test_the_shell_tells_what_is_not_listed(people):
+def test_the_shell_reports_unlisted_targets(people):
     graph, path = people
     folder = path.parent / "people"
     folder.mkdir()

@@ -58,7 +58,7 @@ def exact(values):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_metric_gives_what_ranks_give(weighted):
+def test_metric_equals_that_of_ranks(weighted):
     metric = ranking_metric()
     for i in reversed(range(BATCHES)):
         metric.update(*batch(i)[: 4 if weighted else 3])
@@ -79,7 +79,7 @@ def test_metric_forwards_merges_copies_and_resets():
     assert metric.tally == er.Tally()
 
 
-def test_metric_takes_whatever_torch_does():
+def test_metric_accepts_the_types_that_torch_does():
     """Arrays and lists, half precision, masks as weights, batches without queries."""
     torch = library("torch")
     scores, target, known, _ = batch(1)
@@ -91,7 +91,7 @@ def test_metric_takes_whatever_torch_does():
     assert exact(metric.compute()) == ranks.evaluate(*METRICS).to_dict(plain=True)
 
 
-def test_metric_is_kept_in_checkpoints():
+def test_metric_state_is_saved_in_checkpoints():
     metric, other = ranking_metric(), ranking_metric()
     for i in range(BATCHES):
         metric.update(*batch(i))
@@ -101,7 +101,7 @@ def test_metric_is_kept_in_checkpoints():
     assert other.tally == metric.tally
 
 
-def test_metric_takes_ranks_as_they_are(ranks):
+def test_metric_accepts_ranks(ranks):
     metric = ranking_metric("index(mrr)", "mr")
     for _, half in ranks.by("side"):
         metric.update(half)
@@ -109,7 +109,7 @@ def test_metric_takes_ranks_as_they_are(ranks):
     assert metric.tally == ranks.tally()
 
 
-def test_metric_of_one_is_a_scalar_and_says_its_direction():
+def test_a_single_metric_is_a_scalar_with_a_direction():
     metric = ranking_metric("mr", ties="optimistic")
     metric.update(*batch(0)[:2])
     assert metric.compute().ndim == 0
@@ -176,18 +176,18 @@ def test_metric_goes_into_collections_and_trackers():
         (lambda s, t: (s.clone().fill_diagonal_(np.nan), t), r"NaN \(query 0\)"),
     ],
 )
-def test_metric_refuses(change, message):
+def test_metric_raises_for_invalid_arguments(change, message):
     library("torch")
     with pytest.raises(er.errors.InputError, match=message):
         ranking_metric().update(*change(*batch(0)[:2]))
 
 
-def test_metric_refuses_weights_beside_ranks(ranks):
+def test_metric_raises_for_weights_with_ranks(ranks):
     with pytest.raises(er.errors.InputError, match=r"ranks include targets and weights; update"):
         ranking_metric().update(ranks, weights=np.ones(len(ranks)))
 
 
-def test_metric_refuses_unknown_ties():
+def test_metric_raises_for_unknown_tie_breaking_rules():
     with pytest.raises(er.errors.InputError, match="unknown tie-breaking rule; got 'lucky'"):
         ranking_metric(ties="lucky")
 

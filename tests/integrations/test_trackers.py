@@ -79,7 +79,7 @@ def test_plain_labels_are_legal(text):
     assert plain_label(text) not in (".", "..")
 
 
-def test_keys_that_would_collide_are_refused():
+def test_colliding_keys_raise():
     ranks = er.Ranks.of([1, 2], candidates=9, keys={"relation": ["born in", "born_in"]})
     result = ranks.by("relation").evaluate("mrr")
     assert len(result.to_dict()) == 2
@@ -88,7 +88,7 @@ def test_keys_that_would_collide_are_refused():
 
 
 @pytest.mark.parametrize("name", ["count", "tie_rate", "mrr"])
-def test_a_value_does_not_take_the_place_of_a_key(name):
+def test_values_and_keys_of_the_same_name_are_both_kept(name):
     """A table shows both; where columns are told by name, one of them would be lost."""
     result = er.Ranks.of([1, 2], candidates=9, keys={name: ["few", "many"]}).by(name).evaluate("mrr")
     assert result.labels == (("few",), ("many",))
@@ -104,7 +104,7 @@ def test_a_value_does_not_take_the_place_of_a_key(name):
             want()
 
 
-def test_two_keys_of_one_name_are_refused():
+def test_duplicate_keys_raise():
     parts = {"a": er.Ranks.of([1, 2], candidates=9, keys={"model": ["x", "y"]}).by("model")}
     result = er.intervals(parts, "mrr").evaluation
     with pytest.raises(er.errors.InputError, match="two columns would have the same name; got 'model'"):
@@ -211,7 +211,7 @@ def project():
 
 
 @pytest.mark.parametrize("name", extras.LIBRARIES)
-def test_what_code_needs_is_what_the_extra_brings(name):
+def test_extras_list_what_the_code_imports(name):
     extra = extras.LIBRARIES[name]
     assert f"{name}>={extra.least}" in project()[extra.name]
 
@@ -219,7 +219,7 @@ def test_what_code_needs_is_what_the_extra_brings(name):
 @pytest.mark.parametrize(
     "name", ["arrow", "lightning", "mlflow", "pandas", "sklearn", "torchmetrics", "wandb", "xarray"]
 )
-def test_there_is_an_extra_for_each(name):
+def test_every_integration_has_an_extra(name):
     assert project()[name]
 
 
@@ -285,7 +285,7 @@ def test_mlflow_takes_metrics_protocol_and_ranks(ranks, saved, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])
-def test_examples_without_ranks_say_what_they_need(name, monkeypatch):
+def test_examples_without_arguments_print_their_usage(name, monkeypatch):
     library(name)
     monkeypatch.setattr("sys.argv", ["log.py"])
     with pytest.raises(SystemExit, match=rf"Usage: python examples/log_to_{name}.py RANKS.parquet"):

@@ -94,7 +94,7 @@ def test_trec_agrees_with_ir_measures(retrieval):
     assert ranks.evaluate("hits@3")["hits@3"] == pytest.approx(theirs[ir.Success @ 3])
 
 
-def test_ties_in_a_run_bound_what_trec_eval_says(retrieval):
+def test_ties_in_a_run_bound_the_value_of_trec_eval(retrieval):
     run, judged = retrieval
     lines = [line.split() for line in run.read_text().splitlines()]
     coarse = [[*line[:4], f"{float(line[4]):.0f}", line[5]] for line in lines]
@@ -110,7 +110,7 @@ def test_ties_in_a_run_bound_what_trec_eval_says(retrieval):
     assert low < mrr < high
 
 
-def test_a_document_that_stands_twice_is_one_repeat(tmp_path):
+def test_a_document_listed_twice_is_one_repeat(tmp_path):
     """However many documents are relevant."""
     run, judged = tmp_path / "run", tmp_path / "qrels"
     run.write_text("".join(f"q Q0 {name} 1 {9 - i} x\n" for i, name in enumerate("abca")))
@@ -122,7 +122,7 @@ def test_a_document_that_stands_twice_is_one_repeat(tmp_path):
     assert ranks.better.tolist() == [0, 0]
 
 
-def test_trec_leaves_out_what_is_not_judged(retrieval):
+def test_queries_without_judgements_are_left_out(retrieval):
     run, judged = retrieval
     with run.open("a") as lists, judged.open("a") as right:
         lists.write("q99 Q0 d1 1 1 bm25\n")
@@ -184,7 +184,7 @@ def test_trec_leaves_out_what_is_not_judged(retrieval):
         ("", "", {"targets": "best"}, "^unknown targets; got 'best'; allowed: every, first$"),
     ],
 )
-def test_trec_refuses(tmp_path, run, judged, options, message):
+def test_invalid_trec_files_raise(tmp_path, run, judged, options, message):
     (tmp_path / "run.txt").write_text(run)
     (tmp_path / "qrels.txt").write_text(judged)
     with pytest.raises(er.errors.InputError, match=message):

@@ -29,7 +29,7 @@ def test_lines_print():
 
 
 @given(own.sizes, own.metrics)
-def test_under_chance_index_and_z_have_mean_zero_and_z_variance_one(sizes, metric):
+def test_under_random_ranking_index_and_z_have_mean_zero_and_z_variance_one(sizes, metric):
     """E[ratio] = 1, E[index] = E[z] = 0, V[z] = 1: over every outcome, for every metric."""
     assume(math.prod(sizes) <= 600)
     null, error_text = er.chance(metric, sizes), ""
@@ -113,7 +113,7 @@ def test_phi_is_the_normal_probability_of_z():
         ("index(max)", [1, 1]),
     ],
 )
-def test_no_room_above_chance_is_an_error_not_an_epsilon(name, sizes):
+def test_a_perfect_chance_level_is_an_error_not_an_epsilon(name, sizes):
     perfect = er.Ranks.of([1] * len(sizes), candidates=sizes)
     with pytest.raises(er.errors.DegenerateError, match="undefined: every ranking has the value"):
         perfect.evaluate(name)
@@ -132,7 +132,7 @@ def test_degenerate_cells_of_the_default_table_are_dashes_with_a_note():
 @pytest.mark.parametrize(
     "name", ["1/hits@10", "1/mean(2, hits@10)", "1/mean(-1, hits@1)", "1/mean(inf, hits@3)"]
 )
-def test_infinite_expectations_are_refused(name):
+def test_infinite_expectations_raise(name):
     with pytest.raises(er.errors.NullDistributionError, match="infinite"):
         er.chance(name, [50, 60]).mean()
     with pytest.raises(er.errors.NullDistributionError, match="infinite"):
@@ -225,7 +225,7 @@ def test_desiderata_take_user_metrics():
 @pytest.mark.parametrize(
     "name", ["hits@12", "hits@100", "1/hits@10", "imr", "hmr", "max", "quantile(0.9)"]
 )
-def test_desiderata_settle_any_metric(name):
+def test_desiderata_are_decided_for_any_metric(name):
     table = er.desiderata(name)
     assert len(table) == 5
     assert all(bool(v.why) != bool(v) for verdicts in table.values() for v in verdicts.values())
@@ -236,6 +236,6 @@ def test_desiderata_settle_any_metric(name):
         assert "infinite" in table["z(1/hits@10)"]["non-negative"].why
 
 
-def test_a_variance_too_small_for_a_float_says_so():
+def test_a_variance_that_underflows_raises():
     with pytest.raises(er.errors.DegenerateError, match="variance of the null distribution underflows"):
         er.Ranks.of([3] * 10_000, candidates=3).evaluate("z(max)")

@@ -74,7 +74,7 @@ def test_every_quantile_agrees_with_enumeration(at, q, sizes, weights):
     assert abs(exact.var() - every.var()) <= 1e-12 * every.var() + 1e-29
 
 
-def test_what_has_no_formula_is_listed_where_it_can_be():
+def test_metrics_without_formula_are_enumerated_if_small():
     for name, weights in (("std", None), ("mad", None), ("median", [1, 2, 4])):
         null = er.chance(name, [5, 6, 9], weights=weights)
         assert null.mean() == er.chance(name, [5, 6, 9], weights=weights, method="enumerate").mean()
@@ -447,7 +447,7 @@ def test_saddlepoint_is_continuous_at_the_mean():
         ("mrr", {10**5: 20}, 0.5, -103.00),
     ],
 )
-def test_tails_that_hang_on_rare_first_ranks(name, sizes, value, truth):
+def test_tails_that_depend_on_rare_first_ranks(name, sizes, value, truth):
     assert er.chance(name, sizes).logsf(value) == pytest.approx(truth, abs=0.5)
 
 
@@ -471,7 +471,7 @@ def test_rule_sums_like_a_loop(ranges):
         assert rule.sum(g(rule.points)) == pytest.approx(want, rel=1e-12)
 
 
-def test_rule_refuses_a_rough_function_over_too_many_candidates():
+def test_quadrature_raises_for_rough_functions_of_too_many_candidates():
     with pytest.raises(er.errors.InputError, match="too rough to sum"):
         Rule([1], [10**9], lambda r: r % 2)
 
@@ -500,7 +500,7 @@ def test_user_defined_cut_off_is_exact():
     assert small.var() == pytest.approx(every.var(), rel=1e-12)
 
 
-def test_histogram_array_mapping_and_tally_say_the_same():
+def test_histogram_array_mapping_and_tally_are_equivalent():
     sizes = [7, 7, 9, 30]
     want = er.chance("hmr", sizes).var()
     assert er.chance("hmr", {7: 2, 9: 1, 30: 1}).var() == want
@@ -523,7 +523,7 @@ def test_many_distinct_weights_agree_with_the_additive_formula_and_sampling():
     )
 
 
-def test_extreme_powers_are_exact_or_refused():
+def test_extreme_powers_are_exact_or_raise():
     for p in (100, 300, -100):
         null, every = (
             er.chance(f"mean({p})", [3, 5, 2]),

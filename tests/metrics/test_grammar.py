@@ -84,7 +84,7 @@ def test_spaces_and_case_do_not_matter():
         ("2/mrr", "unknown metric"),
     ],
 )
-def test_what_cannot_be_read_says_so(text, message):
+def test_invalid_metric_names_raise(text, message):
     with pytest.raises(er.errors.EvenrankError, match=message.replace("(", r"\(")) as caught:
         er.parse(text)
     assert "\n" not in str(caught.value)
@@ -95,7 +95,7 @@ def test_a_metric_must_be_text_or_a_metric():
         er.parse(3)  # type: ignore[arg-type]
 
 
-def test_defined_metrics_take_part_in_the_grammar():
+def test_user_defined_metrics_can_be_parsed():
     rbp = er.define("rbp8", lambda r: 0.8 ** (r - 1), formula="0.8^(r-1)")
     assert er.parse("rbp8") == rbp
     assert er.parse("z(rbp8)").metric == rbp
@@ -118,7 +118,7 @@ def test_defined_metrics_take_part_in_the_grammar():
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the pole divides by zero, which is the point
-def test_bad_definitions_are_refused(name, function, message):
+def test_invalid_definitions_raise(name, function, message):
     with pytest.raises(er.errors.InputError, match=message):
         er.define(name, function)
 
@@ -126,7 +126,7 @@ def test_bad_definitions_are_refused(name, function, message):
 @pytest.mark.parametrize(
     "name", [*NAMES, "hits@10", "mean(3)", "1/quantile(0.9)", "index(mr)", "z(mrr)", "phi(gmr)"]
 )
-def test_every_metric_knows_itself(name):
+def test_every_metric_equals_its_parsed_name(name):
     metric = er.parse(name)
     low, high = metric.range
     assert low < high

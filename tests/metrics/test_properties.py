@@ -145,7 +145,7 @@ def test_index_of_a_constant_scorer_is_zero(sizes):
         assert er.parse(f"ratio({name})")(constant) == close(1, rel=1e-12)
 
 
-def test_big_histograms_do_not_depend_on_the_way_they_are_grouped():
+def test_large_histograms_do_not_depend_on_the_grouping_algorithm():
     """Dense counting, sorting and the row-wise fallback group alike."""
     rng = np.random.default_rng(0)
     better = rng.integers(0, 5 * 10**8, 500)

@@ -77,7 +77,7 @@ def test_damaged_files(tmp_path):
 
 
 @pytest.mark.parametrize("trust_pickle", [False, True])
-def test_files_that_are_no_files_of_torch(tmp_path, trust_pickle):
+def test_files_not_written_by_torch_raise(tmp_path, trust_pickle):
     """To trust them would not help: they are damaged, or were not written by torch."""
     need("torch")
     tables = {"ent_embeddings": rows(N, D), "rel_embeddings": rows(R, D)}
@@ -94,7 +94,7 @@ def test_files_that_are_no_files_of_torch(tmp_path, trust_pickle):
         load(path, trust_pickle=trust_pickle, format="openke")
 
 
-def test_files_nobody_knows(tmp_path):
+def test_unknown_files_raise(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "notes.txt", tmp_path / "empty"):
@@ -117,7 +117,7 @@ def test_tensors_of_other_types_and_numbers_beside_them(tmp_path):
         load(tmp_path / "a.pt", format="pyg")
 
 
-def test_another_module_than_a_model(tmp_path):
+def test_modules_that_are_not_models_raise(tmp_path):
     torch = need("torch")
     torch.save(torch.nn.Linear(2, 2), tmp_path / "a.pt")
     for library in ("openke", "torchkge", "pyg"):
@@ -127,14 +127,14 @@ def test_another_module_than_a_model(tmp_path):
             load(tmp_path / "a.pt", format=library, trust_pickle=True)
 
 
-def test_something_else_than_a_state_dictionary(tmp_path):
+def test_files_that_are_not_state_dictionaries_raise(tmp_path):
     torch = need("torch")
     torch.save([torch.ones(2), "node_emb.weight"], tmp_path / "a.pt")
     with pytest.raises(InputError, match=r"not a state dictionary; got list"):
         load(tmp_path / "a.pt")
 
 
-def test_rows_that_are_the_same_tie_after_a_fourier_transform():
+def test_equal_rows_tie_after_a_fourier_transform():
     entity = np.repeat(rows(40, 10), 2, axis=0)[rng.permutation(80)]
     model = holographic(entity, rows(1, 10))
     assert len(np.unique(model.entity, axis=0)) == 40

@@ -100,7 +100,7 @@ def test_distances_of_dglke_keep_their_gamma(tmp_path, name):
         assert ranks.equal.tolist() == want.equal.tolist()
 
 
-def test_transr_of_dglke_is_a_black_box_and_says_so(tmp_path):
+def test_transr_of_dglke_is_a_black_box_with_a_note(tmp_path):
     entity, relation = dglke_folder(tmp_path / "run", "TransR")
     matrix = np.load(tmp_path / "run/toy_TransRprojection.npy").reshape(R, D, D)
 

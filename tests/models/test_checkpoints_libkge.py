@@ -217,7 +217,7 @@ def test_bad_checkpoints_of_libkge(tmp_path, libkge_file):
 
 
 @pytest.mark.parametrize("beside", ["trace.yaml", "kge.log", "entity_ids.del"])
-def test_half_a_folder_of_libkge(tmp_path, beside):
+def test_an_incomplete_folder_of_libkge(tmp_path, beside):
     (tmp_path / "config.yaml").touch()
     with pytest.raises(InputError, match="not recognised"):  # any tool may call its settings so
         load(tmp_path)

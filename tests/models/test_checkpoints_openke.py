@@ -136,7 +136,7 @@ def test_complex_models_of_openke(tmp_path):
     agree(load(openke_file(tmp_path / "a.ckpt", tables | scalars)), -theirs - more)
 
 
-def test_what_openke_does_not_say(tmp_path):
+def test_options_missing_in_files_of_openke(tmp_path):
     tables = {name: OPENKE_TABLES[name] for name in ("ent_embeddings", "rel_embeddings")}
     path = openke_file(tmp_path / "best.ckpt", tables)
     with pytest.raises(

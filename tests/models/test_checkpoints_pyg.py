@@ -52,7 +52,7 @@ def test_models_of_pyg(tmp_path):
         agree(load(tmp_path / "whole.pt", trust_pickle=True), theirs, value)
 
 
-def test_a_model_of_your_own_on_pyg_is_a_black_box():
+def test_a_user_defined_model_of_pyg_is_a_black_box():
     kge, torch = need("torch_geometric.nn.kge"), need("torch")
 
     class Odd(kge.KGEModel):

@@ -91,7 +91,7 @@ def test_without_names_the_counts_must_be_the_graph_s(tmp_path):
 
 
 @pytest.mark.parametrize("lost", ["config.json", "entity_embedding.npy", "relation_embedding.npy"])
-def test_half_a_folder_of_the_rotate_code(tmp_path, lost):
+def test_an_incomplete_folder_of_the_rotate_code(tmp_path, lost):
     rotate_folder(tmp_path / "run")
     (tmp_path / "run" / lost).unlink()
     with pytest.raises(
@@ -168,7 +168,7 @@ def test_a_file_where_a_folder_is_needed(tmp_path):
             load(tmp_path / "run/config.json", format=name)
 
 
-def test_pickled_tables_are_refused(tmp_path):
+def test_pickled_tables_raise(tmp_path):
     rotate_folder(tmp_path / "run")
     np.save(tmp_path / "run/entity_embedding.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(InputError, match="cannot read"):

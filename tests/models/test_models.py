@@ -295,7 +295,7 @@ def test_products_of_slices_have_the_same_bits_in_any_order(case):
     assert np.array_equal(times(np.asfortranarray(a), np.asfortranarray(b)), got)
 
 
-def test_blas_alone_would_not_have_them():
+def test_plain_blas_products_depend_on_the_order():
     """The test above can fail: plain products depend on the order of terms."""
     rng = np.random.default_rng(0)
     a, b, terms = rng.standard_normal((20, 100)), rng.standard_normal((100, 20)), rng.permutation(100)
@@ -457,7 +457,7 @@ def test_good_header_by_hand(tmp_path):
     assert repr(models.load(tmp_path / "model.safetensors")) == "DistMult(4 entities, 2 relations)"
 
 
-def test_files_that_are_none(tmp_path):
+def test_files_of_other_formats_raise(tmp_path):
     with raises("no such file, folder or bundled model", "absent.safetensors"):
         models.load(tmp_path / "absent.safetensors")
     with raises("the format of this checkpoint is not recognised"):
@@ -475,7 +475,7 @@ def test_files_that_are_none(tmp_path):
             models.load(path)
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
+def test_failed_writes_leave_no_files(tmp_path):
     model = models.DistMult(**BOTH)
     (tmp_path / "file").write_text("text")
     (tmp_path / "folder").mkdir()
@@ -585,7 +585,7 @@ def test_bad_models(make, parts):
         make()
 
 
-def test_bad_questions():
+def test_bad_queries():
     model = models.DistMult(**BOTH)
     with raises("cannot answer this query", r"\[-1, -1, 0\]"):
         model.score(np.array([[-1, -1, 0]]), slice(0, 4))

@@ -54,7 +54,7 @@ def in_order(scores):
     "name",
     ["TransE", "RotatE", "ComplEx", "DistMult", "TuckER", "RESCAL", "HolE", "SimplE", "CP", "MuRE"],
 )
-def test_old_pickles_score_as_the_version_that_wrote_them(old, version, name):
+def test_old_pickles_have_the_scores_of_the_version_that_wrote_them(old, version, name):
     """Without PyKEEN, without torch, without trust: every layout since 1.6."""
     file = old / version / f"{name}.pkl"
     if (version, name) == ("1.6.0", "CP"):
@@ -79,7 +79,7 @@ def test_old_pickles_score_as_the_version_that_wrote_them(old, version, name):
 
 @pytest.mark.parametrize("model", ["complex", "rotate", "transe", "tucker"])
 @shared.needs("paper/models", "paper/case_study_metrics_by_side.json.gz")
-def test_the_papers_models_give_the_papers_numbers(model):
+def test_the_papers_models_reproduce_the_papers_values(model):
     """`evenrank rank nations-*.pkl` of 2022: head, tail and both, by every rule for ties."""
     graph = er.load("nations")
     scorer = load(shared.path(f"paper/models/nations-{model}.pykeen.pkl"), graph)
@@ -94,7 +94,7 @@ def test_the_papers_models_give_the_papers_numbers(model):
                 assert ours[name] == pytest.approx(metrics[name], rel=1e-6), (side, rule, name)
 
 
-def test_a_pipelines_folder_brings_its_names(old, tmp_path):
+def test_a_folder_of_a_pipeline_includes_names(old, tmp_path):
     """Names beside the model put its rows in the order of any graph."""
     folder = saved(old, tmp_path)
     graph = er.Graph.of([[0, 0, 1], [2, 1, 3], [4, 2, 5]], entities=[*"fedcba"], relations=[*"zyx"])
@@ -120,7 +120,7 @@ def saved(old, tmp_path, entities="abcdef"):
     return folder
 
 
-def test_half_a_folder(old, tmp_path):
+def test_an_incomplete_folder(old, tmp_path):
     folder = saved(old, tmp_path, entities="abcde")
     names = folder / "training_triples" / "entity_to_id.tsv.gz"
     line = refused(load, folder)
@@ -231,7 +231,7 @@ def test_nothing_in_a_pickle_runs(tmp_path):
     assert not target.exists()
 
 
-def test_tensors_are_laid_out_as_torch_does(tmp_path):
+def test_tensors_have_the_layout_of_torch(tmp_path):
     def read(*args, **kwargs):
         return records(written(tmp_path / "file", Tensor(*args, **kwargs)))
 
@@ -254,20 +254,20 @@ def test_tensors_are_laid_out_as_torch_does(tmp_path):
         ((1 << 20, 1 << 20), (0, 0), 0),  # one number, again and again
     ],
 )
-def test_tensors_never_reach_beyond_their_numbers(tmp_path, shape, strides, offset):
+def test_tensors_never_exceed_their_storage(tmp_path, shape, strides, offset):
     path = written(tmp_path / "file", Tensor(shape, strides, offset))
     with pytest.raises(Unreadable, match="a tensor larger than its storage"):
         records(path)
 
 
-def test_tensors_are_made_of_numbers_alone(tmp_path):
+def test_tensors_are_stored_as_numbers(tmp_path):
     """Not of a tensor that shows one number many times, behind which there is other memory."""
     path = written(tmp_path / "file", Tensor((4,), (1,), storage=Tensor((4,), (0,), offset=3)))
     with pytest.raises(Unreadable, match="a tensor without numbers"):
         records(path)
 
 
-def test_objects_have_nothing_that_numpy_acts_on(tmp_path):
+def test_objects_have_no_numpy_protocols(tmp_path):
     """Where numbers are in memory is not for a file to say."""
     place = {"data": (NUMBERS.ctypes.data, True), "typestr": "<f4", "shape": (4,), "version": 3}
     module = {"__array_interface__": place}
@@ -280,7 +280,7 @@ SIZE = b"ctorch\nSize\n"
 BUILT = b"ctorch._utils\n_rebuild_tensor_v2\n(N}X\x0c\x00\x00\x00__defaults__)stb."
 
 
-def test_a_small_file_claims_little_memory(tmp_path):
+def test_small_files_need_little_memory(tmp_path):
     """Not by what it says is remembered, nor by copies of something large."""
     for content in (
         b"\x80\x02Nr\xff\xff\xff\x0f.",  # remembers None, under a very large number
@@ -300,7 +300,7 @@ def test_a_file_changes_nothing_outside_it(tmp_path):
     assert _records._tensor.__defaults__ == before
 
 
-def test_archives_that_torch_does_not_write(tmp_path):
+def test_archives_not_written_by_torch_raise(tmp_path):
     path, nothing = tmp_path / "file", pickle.dumps(None)
     nested = Storage()
     nested.key = ()
@@ -319,7 +319,7 @@ def test_archives_that_torch_does_not_write(tmp_path):
             records(file())
 
 
-def test_kinds_of_numbers(tmp_path):
+def test_number_types(tmp_path):
     values = np.array([1.5, -2.0, 3.25, 0.0], dtype="<f4")
     half = (values.view("<u4") >> 16).astype("<u2")
     brain = Tensor((4,), (1,), storage=Storage("BFloat16Storage"))
@@ -329,7 +329,7 @@ def test_kinds_of_numbers(tmp_path):
         records(written(tmp_path / "file", unknown))
 
 
-def test_models_that_cannot_be_told_from_their_records(tmp_path):
+def test_models_that_cannot_be_identified_raise(tmp_path):
     """Each says why, and how to go on."""
     module = {"_parameters": {}, "_buffers": {}, "_modules": {}}
     for content, why in (

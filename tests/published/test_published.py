@@ -689,7 +689,7 @@ def test_the_docs_tables_are_what_the_example_prints():
 # The shell ----------------------------------------------------------------------------------------
 
 
-def test_the_docs_commands_print_what_the_docs_say(tmp_path):
+def test_the_commands_in_the_docs_print_their_output(tmp_path):
     """Every `$ evenrank ...` of the docs, run in a folder with their CSV file."""
     text = DOCS.read_text(encoding="utf-8")
     (tmp_path / "results.csv").write_text(re.search(r"```csv\n(.*?)```", text, re.DOTALL)[1])

@@ -59,7 +59,7 @@ def client(local):
 
 
 @pytest.mark.parametrize("question", [{}, {"by": "relation"}, {"average": "relation"}])
-def test_four_processes_give_the_bits_of_one(folder, client, monkeypatch, question):
+def test_four_processes_have_the_bits_of_one(folder, client, monkeypatch, question):
     monkeypatch.setattr(_tally, "PART", 100)  # so that there is a tree to add up
     ours, theirs = er.stream(folder, **question), tally(folder, client, **question)
     assert theirs.tally == ours.tally
@@ -91,7 +91,7 @@ def test_killed_workers_change_nothing(folder, local, client, monkeypatch):
     assert len(killed) == KILLS
 
 
-def test_damage_is_an_error_or_left_out(folder, client, monkeypatch, tmp_path):
+def test_damaged_files_raise_or_are_skipped(folder, client, monkeypatch, tmp_path):
     """A file that is damaged in one part is left out with all of them."""
     monkeypatch.setattr(_tally, "PART", 100)
     for path in folder.iterdir():
@@ -106,7 +106,7 @@ def test_damage_is_an_error_or_left_out(folder, client, monkeypatch, tmp_path):
     assert list(rest.left_out) == [str(tmp_path / "1.parquet")]
 
 
-def test_errors_of_workers_are_told_as_here(folder, client):
+def test_errors_of_workers_read_like_local_ones(folder, client):
     with pytest.raises(InputError, match="no such key column; got 'colour'; allowed: relation"):
         tally(folder, client, by="colour")
 
@@ -117,7 +117,7 @@ def test_names_are_those_of_this_process(folder, client, monkeypatch):
     assert tally("0.parquet", client).tally == er.stream("0.parquet").tally
 
 
-def test_a_file_that_workers_do_not_see_is_named(folder, client):
+def test_files_missing_on_workers_are_named(folder, client):
     """As on another machine: here it is gone before it is counted."""
     part = streams.Part(str(folder / "gone.parquet"), 0, 9)
     future = client.submit(streams.count, part, streams.Question(), pure=False)
@@ -156,7 +156,7 @@ def test_schedulers_that_do_not_answer_are_named():
         pass
 
 
-def test_a_web_server_is_no_scheduler():
+def test_a_web_server_is_not_a_scheduler():
     """As when the port is that of the dashboard."""
     refuse = {"handle": lambda self: self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")}
     web = type("Web", (BaseHTTPRequestHandler,), refuse)
@@ -171,7 +171,7 @@ def test_a_web_server_is_no_scheduler():
         server.shutdown()
 
 
-def test_a_cluster_without_workers_is_refused(folder):
+def test_a_cluster_without_workers_raises(folder):
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
         distributed.Client(empty, timeout=60) as client,
@@ -182,7 +182,7 @@ def test_a_cluster_without_workers_is_refused(folder):
         _client.check(client, patience=0.1)
 
 
-def test_what_is_no_client_is_refused(folder):
+def test_objects_that_are_not_clients_raise(folder):
     with pytest.raises(InputError, match=r"not a Dask client; got str; use er.cluster.connect"):
         tally(folder, "tcp://127.0.0.1:8786")
 
@@ -217,7 +217,7 @@ def test_what_is_no_client_is_refused(folder):
         ),
     ],
 )
-def test_other_versions_are_refused(folder, client, monkeypatch, node, package, version, message):
+def test_incompatible_versions_raise(folder, client, monkeypatch, node, package, version, message):
     found = client.get_versions(packages=["evenrank", "polars"])
     nodes = [found["scheduler"]] if node == "scheduler" else list(found["workers"].values())
     nodes[-1]["packages"][package] = version
@@ -226,7 +226,7 @@ def test_other_versions_are_refused(folder, client, monkeypatch, node, package, 
         tally(folder, client)
 
 
-def test_versions_that_understand_each_other_will_do(client, monkeypatch):
+def test_compatible_versions_are_accepted(client, monkeypatch):
     found = client.get_versions(packages=["evenrank", "polars"])
     found["scheduler"]["packages"] |= {"polars": None, "evenrank": None}  # it reads no ranks
     python = found["scheduler"]["packages"]["python"].split(".")
@@ -248,7 +248,7 @@ def test_versions_that_understand_each_other_will_do(client, monkeypatch):
         ),
     ],
 )
-def test_what_dask_gives_up_is_one_line(error, message):
+def test_tasks_that_dask_gives_up_raise_one_line(error, message):
     def result():
         raise error
 

@@ -91,7 +91,7 @@ def test_the_bits_of_one_process(client, kinships, name, mapped, tmp_path):
     assert again.work.scores == 0
 
 
-def test_one_process_goes_on_where_a_cluster_was_and_back(client, kinships, tmp_path):
+def test_one_process_resumes_runs_of_a_cluster_and_vice_versa(client, kinships, tmp_path):
     model = er.models.load(MODELS / "kinships-complex.safetensors")
     keep = Checkpoint.keep
 
@@ -199,7 +199,7 @@ def finished(folder):
 # What goes wrong ----------------------------------------------------------------------------------
 
 
-def test_a_score_that_is_no_number_is_named_from_afar(client, kinships, tmp_path):
+def test_nan_scores_of_workers_are_named(client, kinships, tmp_path):
     def lost(queries, candidates):
         import numpy as np
 
@@ -209,7 +209,7 @@ def test_a_score_that_is_no_number_is_named_from_afar(client, kinships, tmp_path
         er.cluster.rank(lost, kinships, client, checkpoint=tmp_path, progress=False)
 
 
-def test_a_block_that_kills_its_workers_is_given_up(client, kinships, tmp_path):
+def test_a_block_that_kills_its_workers_is_not_retried_forever(client, kinships, tmp_path):
     def deadly(queries, candidates):
         import os
         import signal
@@ -242,7 +242,7 @@ def test_no_cluster(kinships, tmp_path):
 # Parcels ------------------------------------------------------------------------------------------
 
 
-def test_arrays_travel_without_copies_and_files_by_name(tmp_path):
+def test_arrays_are_sent_without_copies_and_files_by_path(tmp_path):
     table = np.arange(60_000, dtype=np.float32).reshape(-1, 6)
     np.save(tmp_path / "table.npy", table)
     in_memory = Parcel(er.models.TransE(table, table[:9]))
@@ -261,7 +261,7 @@ def test_arrays_travel_without_copies_and_files_by_name(tmp_path):
         assert b"table.npy" not in Parcel([part]).content
 
 
-def test_files_that_workers_do_not_see(tmp_path):
+def test_files_missing_on_workers_raise(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.eye(6))
     parcel = Parcel([np.load(path, mmap_mode="r")])

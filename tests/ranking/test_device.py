@@ -133,7 +133,7 @@ def test_models_of_tensors_are_not_copied():
 
 
 @pytest.mark.parametrize("device", ["cpu", *DEVICES])
-def test_parameters_trained_in_place_are_read_anew(device):
+def test_parameters_trained_in_place_are_read_again(device):
     """What a model works out once (rotations, products) does not outlive the parameters."""
     task = TASKS["raw"]
     for model in models(GRAPH, 5):
@@ -195,7 +195,7 @@ def test_recordings_are_not_shared_by_threads(monkeypatch):
 
 
 @needs_gpu
-def test_recordings_go_with_their_task():
+def test_recordings_are_freed_with_their_task():
     task = GRAPH.task()
     model = models(GRAPH, 8)[0].on(torch.device("cuda", 0))
     for _ in range(3):
@@ -206,7 +206,7 @@ def test_recordings_go_with_their_task():
     assert gone() is None
 
 
-def test_an_index_is_made_once():
+def test_an_index_is_built_once():
     task = GRAPH.task("valid")
     model = models(GRAPH, 3)[0]
     er.rank(model, task, device="torch:cpu")

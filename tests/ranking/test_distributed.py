@@ -77,7 +77,7 @@ def test_counts_of_blocks_add_up(asked, form, seed, cuts):
             assert found.tolist() == np.stack(want).tolist()
 
 
-def test_blocks_name_candidates_as_the_whole_does():
+def test_blocks_use_the_candidate_ids_of_the_whole():
     table = numbers(9, 3)
     table[7] = np.nan
     task = er.Task.of([[0], [1]], targets=[2, 5], size=9)
@@ -340,7 +340,7 @@ def rank_with_checkpoint_by_steps(folder, mesh):
 
 @needs_torch
 @pytest.mark.parametrize("mesh", ["queries", "candidates"])
-def test_processes_rank_with_checkpoint_a_folder_and_go_on_there(mesh, tmp_path):
+def test_processes_rank_into_a_checkpoint_folder_and_resume(mesh, tmp_path):
     model, task = er.models.load(MODEL), er.load("nations").task()
     whole = er.rank(model, task)
     whole.save(tmp_path / "alone.parquet")
@@ -375,7 +375,7 @@ def go_on_with(folder):
 
 
 @needs_torch
-def test_what_one_process_began_goes_on_with_several(tmp_path):
+def test_a_run_of_one_process_is_resumed_by_several(tmp_path):
     folder = tmp_path / "run"
     assert rank_with_checkpoint(folder, None, after=2) == "RuntimeError: the disk is full"
     first, second = together(partial(go_on_with, str(folder)), 2, tmp_path)
@@ -453,12 +453,12 @@ def rank_badly():
 
 
 @needs_torch
-def test_refusals(tmp_path):
+def test_invalid_arguments_raise_in_all_processes(tmp_path):
     together(rank_badly, 2, tmp_path)
 
 
 @needs_torch
-def test_one_process_alone_has_no_mesh():
+def test_a_single_process_has_no_mesh():
     refused("several processes of torch.distributed", "start them with torchrun", mesh="queries")
 
 
@@ -485,7 +485,7 @@ def rank_and_fail(how):
 
 
 @needs_torch
-def test_what_fails_in_one_process_ends_all():
+def test_a_failure_in_one_process_ends_all():
     (_, first), (_, second) = Job(rank_and_fail, 2, "fail").ends()
     assert "process 1 has failed, and all stop; got RuntimeError: the model broke" in first
     assert "RuntimeError: the model broke" in second
@@ -493,7 +493,7 @@ def test_what_fails_in_one_process_ends_all():
 
 @needs_torch
 @pytest.mark.parametrize("how", ["die", "hang"])
-def test_a_process_that_is_gone_ends_all(how):
+def test_a_process_that_dies_ends_all(how):
     job = Job(rank_and_fail, 2, how)
     try:
         said, _ = job.processes[0].communicate(timeout=LONG)
@@ -530,7 +530,7 @@ def torchrun(count, *arguments, program=("-m", "evenrank.cli"), command="rank"):
 
 
 @needs_torch
-def test_the_first_process_speaks_and_writes(tmp_path):
+def test_only_the_first_process_prints_and_writes(tmp_path):
     out = tmp_path / "ranks.parquet"
     done = torchrun(2, MODEL, "--mesh", "candidates", "-o", out, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -554,7 +554,7 @@ def test_the_first_process_speaks_and_writes(tmp_path):
         ),
     ],
 )
-def test_the_command_refuses_in_one_line(arguments, said):
+def test_errors_of_the_command_are_one_line(arguments, said):
     """One for all processes, if all of them end with it."""
     done = torchrun(2, *arguments)
     assert done.returncode == 1
@@ -586,7 +586,7 @@ def test_each_process_needs_a_gpu(monkeypatch):
 
 
 @needs_torch
-def test_what_is_not_shared_out_is_done_by_the_first_process(tmp_path):
+def test_other_commands_run_in_the_first_process_only(tmp_path):
     er.rank(er.models.load(MODEL), er.load("nations").task()).save(tmp_path / "ranks.parquet")
     done = torchrun(2, tmp_path / "ranks.parquet", "--format", "json", command="evaluate")
     assert done.returncode == 0, done.stderr
@@ -595,7 +595,7 @@ def test_what_is_not_shared_out_is_done_by_the_first_process(tmp_path):
 
 @needs_torch
 @pytest.mark.parametrize("alone", ["0", "1"])
-def test_what_one_process_refuses_alone_is_told(alone, tmp_path):
+def test_an_error_in_one_process_is_reported(alone, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(f"""
 import os, sys, evenrank.ranking.engine.mesh as together
@@ -612,7 +612,7 @@ main()
 
 
 @needs_torch
-def test_without_a_store_every_process_tells(monkeypatch):
+def test_without_a_store_every_process_reports_errors(monkeypatch):
     from evenrank.ranking.engine import mesh
 
     said = []
@@ -628,7 +628,7 @@ def test_without_a_store_every_process_tells(monkeypatch):
 
 
 @needs_torch
-def test_the_command_ranks_into_a_folder(tmp_path):
+def test_the_command_ranks_into_a_checkpoint_folder(tmp_path):
     done = torchrun(2, MODEL, "--checkpoint", tmp_path / "run", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"mrr"') == 1

@@ -208,7 +208,7 @@ def test_reference_is_the_oracles(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_ties_and_near_ties_are_there(form):
+def test_examples_contain_ties_and_near_ties(form):
     """Otherwise the tests below would prove little."""
     table, vectors, task = planted(form)
     part = task.parts[0]
@@ -460,7 +460,7 @@ def test_bounds_hold_where_errors_add_up(form, kernels, dtype):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bounds_leave_little_undecided(form, kernels, dtype):
+def test_bounds_leave_few_pairs_undecided(form, kernels, dtype):
     """Bounds that decided nothing would be right, and useless."""
     rng = np.random.default_rng(4)
     table, vectors = rng.standard_normal((2000, 100)).astype(dtype), rng.standard_normal((200, 100))
@@ -588,14 +588,14 @@ def test_kinds_of_scorers_and_scores(kind, kernels):
     assert ranks.work.undecided == 0
 
 
-def test_true_and_false_are_scores():
+def test_booleans_are_scores():
     ranks = rank(lambda q, c: remainder(q, c) > 4, TASK)
     want = rank(lambda q, c: (remainder(q, c) > 4) * 1.0, TASK)
     assert np.array_equal(counts(ranks), counts(want))
     assert want.equal.max() > 0
 
 
-def test_large_whole_scores_are_compared_whole():
+def test_large_integer_scores_are_compared_as_integers():
     """2^53 + 1 is no float64."""
     ranks = rank(lambda q, c: np.array([[2**53, 2**53 + 1, 0]]), er.Task.of([0, 0], [0, 1], size=3))
     assert (ranks.better.tolist(), ranks.equal.tolist()) == ([1, 0], [0, 0])
@@ -624,7 +624,7 @@ def test_pieces_of_a_row_may_have_different_types(kernels):
     assert ranks.equal.tolist() == [(row == row[t]).sum() - 1 for t in targets]
 
 
-def test_what_a_scorer_is_asked():
+def test_scorers_get_slices_vectors_or_matrices_of_candidates():
     """All candidates: slices. Shared lists: vectors. Lists of their own: matrices. Nothing more."""
     calls = []
 
@@ -651,7 +651,7 @@ def test_what_a_scorer_is_asked():
 
 
 @given(strategies.tasks(kinds=("typed", "relation", "triple", "sampled")))
-def test_restricted_tasks_ask_for_nothing_else(asked):
+def test_restricted_tasks_score_only_their_candidates(asked):
     task, rows = asked
     allowed = {}  # per query its lists, and the targets of all who share one of these
     for row in rows:
@@ -917,7 +917,7 @@ def full(*_):
 @pytest.mark.parametrize(
     "scorer", [full, er.Factored("dot", np.ones((3, 2)), full)], ids=["any", "factored"]
 )
-def test_out_of_memory_for_good(scorer, threads):
+def test_out_of_memory_with_single_queries_raises(scorer, threads):
     with raises("out of memory, even in small pieces", "no room at all"):
         rank(scorer, PLAIN, threads=threads)
 

@@ -80,7 +80,7 @@ def by_hash(queries, candidates):
 
 @given(strategies.tasks(), st.integers(1, 9))
 @settings(max_examples=100)
-def test_blocks_are_tasks_that_together_ask_the_whole(asked, queries):
+def test_blocks_add_up_to_the_task(asked, queries):
     task, _ = asked
     blocks, want = Blocks(task, queries), er.rank(by_hash, task, progress=False)
     seen = np.zeros(len(task), int)
@@ -178,7 +178,7 @@ def test_finished_blocks_are_not_ranked_again(kinships, model, whole, tmp_path):
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
-def test_what_is_damaged_or_of_another_run_is_ranked_again(kinships, model, whole, tmp_path):
+def test_damaged_parts_and_parts_of_other_runs_are_ranked_again(kinships, model, whole, tmp_path):
     other = er.models.load(MODELS / "kinships-transe.safetensors")
     interrupted(other, kinships, tmp_path / "other", after=4)
     interrupted(model, kinships, tmp_path / "run", after=4)
@@ -205,7 +205,7 @@ def test_a_block_that_makes_polars_panic_is_ranked_again(kinships, model, whole,
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
-def test_a_block_in_the_place_of_another_is_ranked_again(kinships, model, whole, tmp_path):
+def test_a_part_under_the_name_of_another_is_ranked_again(kinships, model, whole, tmp_path):
     interrupted(model, kinships, tmp_path, after=4)
     parts = tmp_path / "parts"
     (parts / "00000.parquet").write_bytes((parts / "00001.parquet").read_bytes())
@@ -213,9 +213,7 @@ def test_a_block_in_the_place_of_another_is_ranked_again(kinships, model, whole,
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
-def test_ranks_of_another_model_in_the_place_of_the_result_are_not_taken(
-    kinships, model, whole, tmp_path
-):
+def test_a_result_of_another_model_is_not_accepted(kinships, model, whole, tmp_path):
     er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     other = er.rank(changed(model, entity=slice(None), by=1), kinships, progress=False)
     other.save(tmp_path / "ranks.parquet")  # a fine file, with the same words of protocol
@@ -225,7 +223,7 @@ def test_ranks_of_another_model_in_the_place_of_the_result_are_not_taken(
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
-def test_files_of_others_in_the_folder_of_a_run_stay(kinships, model, whole, tmp_path):
+def test_other_files_in_a_checkpoint_folder_are_kept(kinships, model, whole, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     mine = [tmp_path / "notes.txt", tmp_path / ".movie.part", tmp_path / "parts" / "notes.txt"]
     for path in mine:
@@ -249,7 +247,7 @@ def changed(model, by=None, **arrays):
     return replace(model, **copies)
 
 
-def test_another_model_is_refused(kinships, model, tmp_path):
+def test_another_model_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     other = er.models.load(MODELS / "kinships-transe.safetensors")
     with refuses(
@@ -271,7 +269,7 @@ def test_another_model_is_refused(kinships, model, tmp_path):
         )
 
 
-def test_another_function_is_refused(tmp_path):
+def test_another_function_raises(tmp_path):
     task = er.load("nations").task("test")
     er.rank(by_hash, task, checkpoint=tmp_path, progress=False)
 
@@ -283,7 +281,7 @@ def test_another_function_is_refused(tmp_path):
         er.rank(by_hash_of, task, checkpoint=tmp_path, progress=False)
 
 
-def test_another_model_that_does_not_factor_is_refused(tmp_path):
+def test_another_black_box_raises(tmp_path):
     task = er.load("kinships").task("test", sides="relation")
     model = er.models.load(MODELS / "kinships-rotate.safetensors")
     assert model.factored("relation") is None
@@ -294,7 +292,7 @@ def test_another_model_that_does_not_factor_is_refused(tmp_path):
     assert er.rank(model, task, checkpoint=tmp_path, progress=False).work.scores == 0
 
 
-def test_another_task_is_refused(kinships, model, tmp_path):
+def test_another_task_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     graph = er.load("kinships")
     # of the model nothing can be said: its hash is that for the queries of the task
@@ -313,7 +311,7 @@ def test_another_task_is_refused(kinships, model, tmp_path):
         er.rank(model, other, checkpoint=tmp_path, progress=False)
 
 
-def test_another_version_is_refused(kinships, model, tmp_path):
+def test_another_version_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     with mock.patch.object(er, "__version__", "0.0.9"), refuses("evenrank 0.1.0 there, 0.0.9 here"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
@@ -321,7 +319,7 @@ def test_another_version_is_refused(kinships, model, tmp_path):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
 
 
-def test_plain_scores_go_on_only_with_their_kernels(kinships, model, tmp_path):
+def test_uncertified_runs_resume_only_with_the_same_kernels(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path / "plain", after=2, exact=False)
     interrupted(model, kinships, tmp_path / "exact", after=2)
     with mock.patch.dict(os.environ, {"EVENRANK_KERNELS": "numpy"}):
@@ -343,7 +341,7 @@ def test_only_one_run_writes_into_a_folder(kinships, model, tmp_path):
     er.rank(model, kinships, checkpoint=folder, progress=False)
 
 
-def test_folders_of_others_are_left_alone(kinships, model, tmp_path):
+def test_other_folders_are_left_unchanged(kinships, model, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with refuses("not a checkpoint folder", "contains notes.txt and no manifest.json", "empty folder"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
@@ -351,7 +349,7 @@ def test_folders_of_others_are_left_alone(kinships, model, tmp_path):
         er.rank(model, kinships, checkpoint=tmp_path / "notes.txt", progress=False)
 
 
-def test_a_folder_of_others_is_not_written_to(kinships, model, tmp_path):
+def test_nothing_is_written_to_other_folders(kinships, model, tmp_path):
     (tmp_path / "films").mkdir()
     mine = [tmp_path / ".lock", tmp_path / ".movie.part", tmp_path / "films" / ".movie.part"]
     for path in mine:
@@ -390,7 +388,7 @@ def test_parts_that_cannot_be_written(kinships, model, whole, tmp_path):
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
-def test_the_hash_of_contents_tells_all_kinds_apart():
+def test_the_content_hash_distinguishes_all_types():
     lists = Lists
     contents = [
         None,
@@ -562,7 +560,7 @@ def shell(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
-def test_the_shell_goes_on_with_a_run(kinships, model, whole, tmp_path):
+def test_the_shell_resumes_a_run(kinships, model, whole, tmp_path):
     interrupted(model, kinships, tmp_path / "run", after=5)
     arguments = (MODELS / "kinships-complex.safetensors", "--data", "kinships", "-m", "mrr")
     first = shell(*arguments, "--checkpoint", tmp_path / "run")
@@ -614,7 +612,7 @@ def test_the_shell_ranks_several_models_into_a_folder_each(tmp_path):
     assert {path.parent.name for path in tmp_path.glob("*/ranks.parquet")} == {m.stem for m in models}
 
 
-def test_the_shell_makes_a_folder_for_the_ranks_of_several_models(tmp_path):
+def test_the_shell_creates_a_folder_for_ranks_of_several_models(tmp_path):
     models = [MODELS / f"nations-{name}.safetensors" for name in ("complex", "transe")]
     done = shell(*models, "--data", "nations", "-o", tmp_path / "new" / "ranks")
     assert done.returncode == 0, done.stderr
@@ -625,7 +623,7 @@ def test_the_shell_makes_a_folder_for_the_ranks_of_several_models(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--checkpoint", "-o"])
-def test_two_models_of_one_name_are_refused_before_the_work(option, tmp_path):
+def test_models_of_the_same_name_raise_before_ranking(option, tmp_path):
     models = [tmp_path / folder / "m.safetensors" for folder in "ab"]  # which are not there to be read
     done = shell(*models, "--data", "nations", option, tmp_path / "new")
     place = tmp_path / "new" / "m.safetensors"
@@ -647,7 +645,7 @@ def test_two_models_of_one_name_are_refused_before_the_work(option, tmp_path):
         (["--dask", "local", "--checkpoint", "run", "--no-exact"], "rank exactly, one block per thread"),
     ],
 )
-def test_what_the_shell_refuses(options, message):
+def test_invalid_shell_arguments_raise(options, message):
     done = shell(MODELS / "nations-transe.safetensors", "--data", "nations", *options)
     assert done.returncode == 2
     assert message in done.stderr

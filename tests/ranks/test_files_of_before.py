@@ -64,17 +64,17 @@ def check(ranks, said):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_files_of_ranks_say_what_they_said(file):
+def test_old_files_of_ranks_have_the_same_values(file):
     check(er.Ranks.load(FOLDER / file), SAID[file])
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_written_again_they_say_the_same(file, tmp_path):
+def test_old_files_written_again_have_the_same_values(file, tmp_path):
     er.Ranks.load(FOLDER / file).save(tmp_path / file)
     check(er.Ranks.load(tmp_path / file), SAID[file])
 
 
-def test_the_files_are_of_all_kinds():
+def test_old_files_cover_all_features():
     """So that what is compared above has something in it."""
     rounded, mine = SAID["libkge.parquet"], SAID["weighted.csv"]
     assert (rounded["protocol"]["protocol"], rounded["ties"]) == ("libkge", "rounded")
@@ -93,7 +93,7 @@ def test_the_files_are_of_all_kinds():
         assert {other.split(".")[0] for other in same} == {name.split(".")[0]}
 
 
-def test_ranking_again_gives_what_the_file_has():
+def test_ranking_again_reproduces_the_file():
     """Keys in the order of the split, tails first; the counts of then."""
     graph = er.load("nations")
     folder = next(Path(er.__file__).parent.rglob("nations-rotate.safetensors"))
@@ -113,7 +113,7 @@ def test_ranking_again_gives_what_the_file_has():
         assert meant(protocol(now)) == meant(protocol(then)), name
 
 
-def test_a_model_of_before_ranks_as_it_did():
+def test_an_old_model_file_has_the_same_ranks():
     said, graph = SAID["model.safetensors"], er.load("nations")
     model = er.models.load(FOLDER / "model.safetensors")
     assert (type(model).__name__, model.name) == (said["kind"], said["name"])
@@ -128,7 +128,7 @@ def test_a_model_of_before_ranks_as_it_did():
     assert float(ranks.evaluate("mrr")["mrr"]) == close(said["mrr"])
 
 
-def test_a_report_of_before_gives_its_ranks_back():
+def test_an_old_report_returns_its_ranks():
     ranks = Report(FOLDER / "report.html").ranks
     said = SAID["report.html"]
     assert {data: [*models] for data, models in ranks.items()} == {

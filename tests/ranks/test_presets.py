@@ -123,7 +123,7 @@ def test_rotate_over_all_numberings():
 
 @pytest.mark.parametrize("name", ["pykeen", "torchkge", "ogb", "dgl-ke"])
 @pytest.mark.filterwarnings("ignore")
-def test_the_reference_is_what_the_library_says_today(name, monkeypatch):
+def test_the_reference_agrees_with_the_installed_library(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "outdated", None)  # by it OGB asks the network for newer versions
     if any(find_spec(package) is None for package in ("torch", name.replace("-", ""))):
         pytest.skip(f"{name} is not installed (the extra `peers` brings it)")
@@ -144,7 +144,7 @@ def test_pykeen_ranks_a_triple_once():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_close_is_what_torch_finds_close():
+def test_closeness_equals_that_of_torch():
     torch = pytest.importorskip("torch", reason="torch is not installed (the extra `peers` brings it)")
     rng = np.random.default_rng(0)
     goal = np.concatenate([scale * rng.normal(size=4000) for scale in (1e-6, 1e-5, 1e-3, 1, 50)])
@@ -167,7 +167,7 @@ FLOATS = st.floats(-1024, 1024, width=32) | st.floats(-(2**-16), 2**-16, width=3
 
 @given(st.lists(FLOATS, min_size=1, max_size=30))
 @settings(max_examples=300)
-def test_the_ends_of_what_is_close(values):
+def test_the_boundaries_of_closeness(values):
     """Differences are rounded to float32, as torch's; beyond either end the next float is not close."""
     goal = np.array(values, dtype=np.float32)
     reach = np.float32(1e-5) + np.abs(np.float32(1e-4) * goal)
@@ -178,13 +178,13 @@ def test_the_ends_of_what_is_close(values):
         assert (np.abs(np.nextafter(end, np.float32(beyond)) - goal) > reach).all()
 
 
-def test_infinities_are_close_to_their_like():
+def test_equal_infinities_are_close():
     goal = np.array([np.inf, -np.inf], dtype=np.float32)
     for end in protocols.close(goal):
         assert end.tolist() == goal.tolist()
 
 
-def test_thousandths_are_cut_as_int32_are():
+def test_thousandths_are_truncated_like_int32():
     scores = np.random.default_rng(0).normal(size=1000).astype(np.float32)
     want = (scores * np.float32(1000)).astype(np.int32)
     assert protocols.thousandths(scores).tolist() == want.tolist()
@@ -295,7 +295,7 @@ def test_comparisons_are_counted_in_pieces(name):
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8),
     st.data(),
 )
-def test_repeats_count(rows, data):
+def test_repeated_candidates_count_repeatedly(rows, data):
     """With repeats, a candidate counts as often as it is listed, the target's own place aside."""
     lists = [[*data.draw(st.lists(st.integers(0, 4), max_size=7)), target] for _, target in rows]
     score = [3.0, 1.0, 1.0, 0.0, 3.0]
@@ -402,7 +402,7 @@ def test_plain_comparisons_stay_exact_and_fast(name):
 # What is remembered -------------------------------------------------------------------------------
 
 
-def test_ranks_remember_their_protocol(tmp_path):
+def test_ranks_store_their_protocol(tmp_path):
     ranks = ranked("libkge")
     assert ranks.protocol.preset == "libkge"
     assert ranks.protocol.filter == ("train", "valid", "test")
@@ -440,7 +440,7 @@ def judged(ranks):
 
 
 @pytest.mark.parametrize("name", ["libkge", "openke"])
-def test_all_that_is_made_of_ranks_follows_them(name):
+def test_results_follow_the_protocol_of_their_ranks(name):
     ranks = ranked(name)
     for made in judged(ranks):
         assert made.protocol.ties == PRESETS[name].ties
@@ -493,7 +493,7 @@ def test_reports_keep_presets_apart(tmp_path):
     assert reload(tmp_path / "page.html").findings.ties == "pessimistic"
 
 
-def test_estimates_follow_and_refuse_what_they_cannot():
+def test_estimates_follow_the_protocol_or_raise():
     graph = er.load("nations")
     model = er.models.DistMult(*(np.random.default_rng(0).integers(-1, 2, (n, 3)) for n in (14, 55)))
     worst, mean = (
@@ -505,7 +505,7 @@ def test_estimates_follow_and_refuse_what_they_cannot():
         er.estimate_full(mean, "mr")
 
 
-def test_a_run_goes_on_by_its_own_protocol(tmp_path):
+def test_a_run_is_resumed_with_its_own_protocol_only(tmp_path):
     """Even where another one asks and compares in the same way."""
     graph = er.load("nations")
     model = er.models.DistMult(*(np.random.default_rng(0).normal(size=(n, 3)) for n in (14, 55)))
@@ -523,7 +523,7 @@ def test_tasks_of_one_protocol_are_joined():
         er.Task.join([tasks[0], er.load("nations").task()])
 
 
-def test_without_a_protocol_nothing_is_remembered():
+def test_tasks_without_a_preset_store_none():
     graph = er.load("nations")
     assert graph.task().protocol.preset is None
     ranks = er.Ranks.of([1, 2.5], candidates=9)
@@ -569,12 +569,12 @@ def test_unknown_protocol():
 
 
 @pytest.mark.parametrize("name", [3, {"protocol": "libkge"}, "", "PyKEEN"])
-def test_a_protocol_is_one_of_eight_words(name):
+def test_a_preset_is_one_of_eight_names(name):
     with raises("unknown protocol", "allowed: pykeen"):
         er.load("nations").task(protocol=name)
 
 
-def test_ranks_and_tasks_of_elsewhere_say_more_than_a_word():
+def test_protocols_in_ranks_and_tasks_are_validated():
     words = (
         "a protocol must be a mapping of entries; got 'libkge'",
         "graph.task",
@@ -588,13 +588,13 @@ def test_ranks_and_tasks_of_elsewhere_say_more_than_a_word():
         assert er.Ranks.of([1], 9, protocol={name: "libkge"}).ties == "rounded"
 
 
-def test_a_protocol_says_what_is_filtered():
+def test_a_preset_determines_the_filter():
     with raises("the protocol libkge determines the filter", "got filter=None"):
         er.load("nations").task(protocol="libkge", filter=None)
 
 
 @pytest.mark.parametrize("name", ["pykeen", "ampligraph"])
-def test_what_train_never_shows_must_be_dropped(name):
+def test_presets_that_require_dropping_unseen_entities(name):
     graph = er.Graph.of(PROBLEM.splits, entities=PROBLEM.entities)
     with raises(
         f"the protocol {name} drops entities and relations not seen in training", "unseen='drop'"
@@ -602,14 +602,14 @@ def test_what_train_never_shows_must_be_dropped(name):
         graph.task(protocol=name)
 
 
-def test_relations_too_must_be_seen():
+def test_unseen_relations_must_be_dropped_too():
     graph = er.Graph.of([[0, 0, 1]], test=[[1, 0, 0]], relations=2)
     with raises("the protocol pykeen drops"):
         graph.task(protocol="pykeen")
 
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - {"pykeen", "ampligraph"}))
-def test_what_train_never_shows_must_be_kept(name):
+def test_presets_that_require_keeping_unseen_entities(name):
     graph = er.Graph.of(PROBLEM.splits, entities=PROBLEM.entities, unseen="drop")
     with raises(
         f"the protocol {name} keeps entities and relations not seen in training", "unseen='keep'"

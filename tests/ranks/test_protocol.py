@@ -81,7 +81,7 @@ def test_protocols_are_read_as_they_are_written(protocol):
     assert str(protocol).endswith(f"[{protocol.fingerprint}]")
 
 
-def test_fingerprints_are_those_of_before():
+def test_fingerprints_are_those_of_earlier_versions():
     """Known values, so that the algorithm above cannot change along with the code."""
     assert Protocol().fingerprint == hashlib.sha256(b"{}").hexdigest()[:8] == "44136fa3"
     protocol = Protocol(data="wn18rr", sides=("head", "tail"), candidates=All(), preset="libkge")
@@ -152,7 +152,7 @@ def test_the_line_has_what_differs_from_the_usual():
 
 
 @pytest.mark.parametrize("bad", ["libkge", 3, [1], [("data", "x")], b"x", 1.5])
-def test_a_protocol_must_be_entries(bad):
+def test_a_protocol_must_be_a_mapping_of_entries(bad):
     for take in (
         Protocol.of,
         Protocol.from_dict,
@@ -162,3 +162,30 @@ def test_a_protocol_must_be_entries(bad):
     ):
         with pytest.raises(er.errors.InputError, match="a protocol must be a mapping of entries; got"):
             take(bad)
+
+
+@pytest.mark.parametrize("name", ["data", "sides", "preset", "protocol"])
+def test_extra_entries_are_no_fields(name):
+    with pytest.raises(
+        er.errors.InputError, match=f"an extra entry has the name of a field; got '{name}'"
+    ):
+        Protocol(extra={name: "x"})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Protocol(data=5),
+        Protocol(sides=("tail", "x,y")),
+        Protocol(filter=("none",)),
+        Protocol(model="a,b"),
+    ],
+)
+def test_odd_entries_are_read_as_they_are_written(odd):
+    again = Protocol.from_dict(odd.to_dict())
+    assert (again, hash(again), again.fingerprint) == (odd, hash(odd), odd.fingerprint)
+
+
+def test_only_protocols_share_entries():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Protocol() & "wn18rr"

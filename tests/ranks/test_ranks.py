@@ -42,7 +42,7 @@ def same(a: er.Ranks, b: er.Ranks) -> bool:
 
 
 @pytest.mark.parametrize("name", ["r.parquet", "r.csv", "r.tsv"])
-def test_files_round_trip_with_protocol(ranks, tmp_path, name):
+def test_files_round_trip_with_their_protocol(ranks, tmp_path, name):
     ranks.save(tmp_path / name)
     again = er.Ranks.load(tmp_path / name)
     assert same(ranks, again)
@@ -59,7 +59,7 @@ def test_csv_keeps_every_row_and_every_name(tmp_path):
     assert er.Ranks.load(tmp_path / "r.csv").keys["relation"].tolist() == ["#a", "01", "1"]
 
 
-def test_adding_puts_rows_together(ranks):
+def test_adding_ranks_concatenates_rows(ranks):
     other = er.Ranks.of([1], candidates=3, keys={k: ["q"] for k in KEYS}, protocol={"data": "toy"})
     both = ranks + other
     assert len(both) == 7
@@ -69,7 +69,7 @@ def test_adding_puts_rows_together(ranks):
     assert len(ranks[0]) == 1
 
 
-def test_odd_keys_become_text():
+def test_keys_of_mixed_types_become_text():
     import datetime
 
     keys = {"k": [None, "a", "a"], "d": [datetime.date(2022, 3, 14)] * 3, "m": [1, "x", 2.5]}
@@ -136,7 +136,7 @@ def test_frames_round_trip(ranks):
     assert pl.DataFrame(ranks).height == 6  # through the Arrow interface
 
 
-def test_frames_of_others():
+def test_frames_of_other_libraries():
     table = pd.DataFrame({"rank": [1.0, 2.5], "candidates": [9, 9], "model": ["m", "m"]})
     assert er.Ranks.from_frame(table).equal.tolist() == [0, 1]
     both = pl.DataFrame({"optimistic": [1, 2], "pessimistic": [3, 2], "candidates": [5, 5]})
@@ -168,7 +168,7 @@ def test_scores_are_counted_like_the_oracle(data, queries, width):
     assert list(zip(got.better, got.equal, got.candidates, strict=True)) == want
 
 
-def test_by_splits_and_keeps_every_row(ranks):
+def test_by_groups_and_keeps_every_row(ranks):
     groups = ranks.by("relation", "side")
     assert groups.labels == (("r", "head"), ("r", "tail"), ("s", "head"), ("s", "tail"))
     assert sum(len(part) for _, part in groups) == len(ranks)
@@ -236,7 +236,7 @@ def test_tie_rate_and_band_are_reported(ranks):
     assert "optimistic" not in str(clear)
 
 
-def test_evaluations_know_their_protocol(ranks):
+def test_evaluations_have_their_protocol(ranks):
     a = ranks.evaluate("mrr")
     b = ranks.evaluate("mrr", ties="realistic")
     assert a.protocol.to_dict() == {
@@ -305,7 +305,7 @@ def test_large_counts_are_exact():
     assert ranks.evaluate("mr")["mr"] == pytest.approx((10**9 + (10**9 + 1) / 2) / 2, rel=1e-15)
 
 
-def test_empty_ranks_are_fine_until_a_metric_is_asked_for():
+def test_empty_ranks_are_valid_but_have_no_metrics():
     empty = er.Ranks([], [], [])
     assert len(empty) == 0
     assert empty.tally() == er.Tally()

@@ -137,21 +137,21 @@ def test_the_three_ways_of_counting_agree(tmp_path, monkeypatch):
     assert ways == [ranks.tally()] * 3
 
 
-def test_what_has_no_place_is_grouped(tmp_path):
+def test_counts_outside_the_tables_are_grouped(tmp_path):
     """Mostly ties, or more candidates than there are places: polars counts, to the same bits."""
     for ranks in (er.Ranks([0, 1, 2], [2, 2, 0], 9), er.Ranks([0, 10**8], 0, 10**9)):
         ranks.save(tmp_path / "r.parquet")
         assert er.stream(tmp_path / "r.parquet").tally == ranks.tally()
 
 
-def test_places_are_made_as_ranks_grow(tmp_path):
+def test_tables_grow_with_the_ranks(tmp_path):
     ranks = er.Ranks(np.arange(1000) ** 2, 0, np.arange(1000) ** 2 + 1)
     ranks.to_polars().write_parquet(tmp_path / "r.parquet", row_group_size=100)
     assert er.stream(tmp_path / "r.parquet").tally == ranks.tally()
 
 
 @pytest.mark.parametrize("kind", [pl.Int8, pl.UInt8, pl.Int32, pl.UInt64])
-def test_any_whole_numbers_will_do(tmp_path, kind):
+def test_any_integer_types_are_accepted(tmp_path, kind):
     ranks = er.Ranks([0, 100, 3], [1, 20, 0], 127)
     ranks.to_polars().cast(kind).write_parquet(tmp_path / "r.parquet")
     assert er.stream(tmp_path / "r.parquet").tally == ranks.tally()
@@ -271,7 +271,7 @@ def test_queries_without_a_given_entity_are_one(tmp_path):
     assert same(er.stream(tmp_path, average="query").evaluate(), (a + b).evaluate(average="query"))
 
 
-def test_rows_may_weigh_nothing_for_a_while(tmp_path, monkeypatch):
+def test_leading_rows_may_have_zero_weight(tmp_path, monkeypatch):
     """In text, too, which becomes `Ranks` some rows at a time."""
     monkeypatch.setattr(_count, "SLICE", 3)
     ranks = example(rows=9, weights=[0, 0, 0, 1, 2, 1, 0, 0, 0])
@@ -299,7 +299,7 @@ def test_protocols_are_what_all_files_share(tmp_path):
     assert er.stream(tmp_path).evaluate("mrr", ties="pessimistic").protocol.ties == "pessimistic"
 
 
-def test_files_that_differ_are_told(tmp_path):
+def test_files_with_different_protocols_are_noted(tmp_path):
     """Ranks of several models and graphs count as one if they are asked to; the table says so."""
     for seed, (data, model) in enumerate([("x", "A"), ("y", "B"), ("y", "")]):
         weight = np.ones(9) if seed else None
@@ -335,13 +335,13 @@ def test_files_folders_and_patterns_are_found(folder):
     assert find([folder / "c.parquet", folder / "a.parquet"]) == [names[2], names[0]]
 
 
-def test_a_name_with_a_star_in_it_is_a_name(tmp_path):
+def test_existing_file_names_with_a_star_are_not_patterns(tmp_path):
     ranks = example(rows=9)
     ranks.save(tmp_path / "a[1]*.parquet")
     assert er.stream(tmp_path / "a[1]*.parquet").tally == ranks.tally()
 
 
-def test_parts_follow_one_another(folder):
+def test_parts_are_consecutive(folder):
     path = str(folder / "a.parquet")
     assert cut(path, 200) == [Part(path, 0, 200), Part(path, 200, 200), Part(path, 400, 100)]
     assert cut(str(folder / "b.csv"), 200) == [Part(str(folder / "b.csv"))]
@@ -368,7 +368,7 @@ def test_damage_behind_a_url_is_named_by_it():
         er.stream("memory://damaged/r.csv")
 
 
-def test_what_a_url_needs_is_named():
+def test_the_library_that_a_url_needs_is_named():
     if find_spec("s3fs"):
         pytest.skip("s3fs is installed")
     with pytest.raises(
@@ -378,7 +378,7 @@ def test_what_a_url_needs_is_named():
         er.stream("s3://x")
 
 
-def test_files_of_this_machine_may_be_urls(tmp_path):
+def test_local_files_may_be_urls(tmp_path):
     (tmp_path / "ü b").mkdir()
     path = tmp_path / "ü b" / "100%.parquet"
     example().save(path)
@@ -434,7 +434,7 @@ def damage(path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["truncated", "overwritten"])
-def test_damaged_files_are_named_and_left_out_if_asked(tmp_path, how):
+def test_damaged_files_are_named_and_skipped_on_request(tmp_path, how):
     for seed in range(3):
         example(seed).save(tmp_path / f"{seed}.parquet")
     damage(tmp_path / "1.parquet", how)
@@ -452,7 +452,7 @@ def test_damaged_files_are_named_and_left_out_if_asked(tmp_path, how):
         er.stream(tmp_path, skip_damaged=True)
 
 
-def test_a_file_is_left_out_whole(tmp_path):
+def test_a_damaged_file_is_skipped_entirely(tmp_path):
     """What was counted of it before the damage showed does not stay in."""
     rows = example().to_polars()
     pl.concat([rows, rows[:1].with_columns(better=pl.lit(-1, pl.Int64))]).write_parquet(
@@ -508,7 +508,7 @@ def test_notes_name_some_of_many_damaged_files(tmp_path):
     ],
 )
 @pytest.mark.parametrize("by", [(), ("k",)])
-def test_wrong_ranks_are_said_of_file_and_row(tmp_path, change, message, by):
+def test_invalid_ranks_name_the_file_and_the_row(tmp_path, change, message, by):
     frame = {"k": ["a", "b"], "better": [0, 0], "equal": [0, 0], "candidates": [9, 9]} | change
     pl.DataFrame(frame).write_parquet(tmp_path / "r.parquet")
     for read in (er.Ranks.load, partial(er.stream, by=by)):
@@ -550,7 +550,7 @@ def test_wrong_rows_far_into_a_file_are_counted_from_its_first(tmp_path):
         in_parts(tmp_path / "r.parquet", 8)
 
 
-def test_sums_that_overflow_are_refused(tmp_path):
+def test_overflowing_sums_raise(tmp_path):
     huge = 2**62
     pl.DataFrame({"better": [huge], "equal": [huge], "candidates": [9]}).write_parquet(
         tmp_path / "r.parquet"
@@ -560,7 +560,7 @@ def test_sums_that_overflow_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_what_is_asked_wrongly_is_no_damage(tmp_path, skip):
+def test_invalid_arguments_are_not_damage(tmp_path, skip):
     """Columns that are not there are an error, also where damaged files are left out."""
     ranks = example()
     ranks.save(tmp_path / "r.parquet")
@@ -620,7 +620,7 @@ def test_keys_of_two_types_are_text(tmp_path):
     assert er.stream(tmp_path, by="k").labels == (("7",), ("x",))
 
 
-def test_queries_are_told_alike_in_all_files(tmp_path):
+def test_queries_are_identified_alike_in_all_files(tmp_path):
     example().save(tmp_path / "a.parquet")
     er.Ranks.of([1], 9, keys={"query": ["q"]}).save(tmp_path / "b.parquet")
     with pytest.raises(
@@ -629,7 +629,7 @@ def test_queries_are_told_alike_in_all_files(tmp_path):
         er.stream(tmp_path, average="query")
 
 
-def test_nothing_is_an_error(tmp_path):
+def test_no_files_are_an_error(tmp_path):
     er.Ranks([], [], 9, keys={"k": []}).save(tmp_path / "r.parquet")
     with pytest.raises(InputError, match="metrics need at least one rank"):
         er.stream(tmp_path).evaluate()
@@ -641,7 +641,7 @@ def test_nothing_is_an_error(tmp_path):
         er.stream(tmp_path)
 
 
-def test_a_protocol_that_is_none_is_damage(tmp_path):
+def test_an_invalid_protocol_is_damage(tmp_path):
     frame = pl.DataFrame({"better": [0], "equal": 0, "candidates": 9})
     for text in ("[1]", "{"):
         frame.write_parquet(tmp_path / "r.parquet", metadata={"evenrank": text})
@@ -682,7 +682,7 @@ def test_each_argument_has_its_row(folder):
     ]
 
 
-def test_damage_is_left_out_only_if_asked(tmp_path):
+def test_damaged_files_are_skipped_only_on_request(tmp_path):
     for seed in range(2):
         example(seed).save(tmp_path / f"{seed}.parquet")
     damage(tmp_path / "0.parquet", "overwritten")
@@ -695,7 +695,7 @@ def test_damage_is_left_out_only_if_asked(tmp_path):
 @pytest.mark.parametrize(
     "option", [["--interval", "delta"], ["--averages"], ["--data", "nations", "--by", "frequency"]]
 )
-def test_what_cannot_be_streamed_says_so(folder, option):
+def test_unsupported_streaming_options_raise(folder, option):
     error = run(folder, *option).exception
     assert isinstance(error, InputError)
     assert str(error) == (
@@ -721,7 +721,7 @@ def test_progress_is_shown_on_terminals_only(folder, monkeypatch, capsys):
     assert "counting" in capsys.readouterr().err
 
 
-def test_files_of_a_web_server_are_read(folder):
+def test_files_on_a_web_server_are_read(folder):
     pytest.importorskip("aiohttp")
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(folder))) as server:

@@ -99,14 +99,14 @@ def test_task_of(case, kind):
             Task.of(queries, targets, size=size, known=given_known, **options)
 
 
-def test_a_single_column_may_be_a_vector():
+def test_a_single_query_column_may_be_a_vector():
     task = Task.of([3, 3, 1], targets=[0, 1, 0], size=4)
     assert task.parts[0].queries.tolist() == [[1], [3]]
 
 
 @given(strategies.tasks())
 @settings(max_examples=150)
-def test_graphs_ask_each_distinct_query_once(case):
+def test_tasks_of_graphs_have_each_distinct_query_once(case):
     """Heads, tails, relations and pairs: candidates by brute force, before anything is scored."""
     task, rows = case
     assert task.candidates.tolist() == [len(r.candidates - r.known - {r.target}) + 1 for r in rows]
@@ -477,7 +477,7 @@ BAD_QUESTIONS = [
 
 
 @pytest.mark.parametrize(("arguments", "parts"), BAD_QUESTIONS, ids=range(len(BAD_QUESTIONS)))
-def test_bad_questions(arguments, parts):
+def test_bad_queries(arguments, parts):
     with raises(*parts):
         GRAPH.task(**arguments)
 

@@ -220,6 +220,31 @@ def test_an_evaluation_is_a_mapping(ranks):
         result["mmr"]
 
 
+def test_evaluations_are_frozen_and_equal_by_value(ranks):
+    for made in (ranks, ranks.by("relation")):
+        one, two = (made.evaluate("mrr", "index(mrr)") for _ in range(2))
+        assert one == two == pickle.loads(pickle.dumps(one))
+        assert one == dict(two)
+        assert one != made.evaluate("mrr") and one != made.evaluate("mrr", "index(mr)")
+        assert one != {"mrr": 0.0, "index(mrr)": 0.0} and one != 1
+        for values in (one.values_by_group, one.optimistic, one.pessimistic):
+            with pytest.raises(ValueError, match="read-only"):
+                values[0, 0] = 9
+    grouped = ranks.by("relation").evaluate("mrr")
+    assert grouped != ranks.by("side").evaluate("mrr")
+    with pytest.raises(ValueError, match="read-only"):
+        grouped["mrr"][0] = 9
+    undefined = er.Ranks.of([1, 1], 1, keys={"k": [1, 2]}).by("k").evaluate("index(mrr)")
+    assert np.isnan(undefined["index(mrr)"]).all()
+    assert undefined == pickle.loads(pickle.dumps(undefined))
+
+
+def test_ranks_in_place_of_a_column_are_an_error(ranks):
+    for take in (er.Ranks.of, lambda given: er.Ranks(given, 0), lambda given: er.Ranks.of([1], given)):
+        with pytest.raises(er.errors.InputError, match="ranks are not an array; .*pass a column"):
+            take(ranks)
+
+
 @pytest.mark.parametrize("form", [list, tuple, lambda names: (er.parse(n) for n in names)])
 def test_metrics_are_given_one_by_one_or_as_a_list(ranks, tmp_path, form):
     names = ["mrr", "hits@3"]

@@ -69,7 +69,7 @@ def rows_of(content):
 # What the page holds ------------------------------------------------------------------------------
 
 
-def test_page_is_one_small_file_that_asks_for_nothing(page_file):
+def test_page_is_one_small_file_without_requests(page_file):
     text = page_file.read_text()
     assert page_file.stat().st_size < 600_000
     assert "{{" not in text
@@ -123,7 +123,7 @@ def test_metrics_know_their_best_value_and_direction(content):
         assert metric["percent"] == (expression.range[1] <= 1)
 
 
-def test_paper_is_there_as_published(content):
+def test_the_papers_results_are_included(content):
     rows = content["published"]
     assert len({(row["data"], row["model"]) for row in rows}) == 16
     assert {row["key"] for row in rows} == {"both all drop test"}
@@ -200,7 +200,7 @@ def test_reason_for_a_missing_null_distribution(tmp_path, monkeypatch, browser):
     page.close()
 
 
-def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
+def test_user_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
     splits = {"train": [[0, 0, 1], [0, 0, 2], [1, 0, 2]], "test": [[2, 0, 1]], "held out": [[2, 0, 0]]}
     graph = er.Graph.of(splits)
@@ -235,7 +235,7 @@ def test_ones_own_data_sets_are_on_the_page(tmp_path, monkeypatch, browser):
         ("page.html", ("nonsense",), "nonsense"),
     ],
 )
-def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, name, metrics, message):
+def test_pages_that_cannot_be_written_raise(tmp_path, monkeypatch, name, metrics, message):
     monkeypatch.setattr(explorer, "names", lambda: ["nations"])
     with pytest.raises(er.errors.EvenrankError, match=re.escape(message)):
         explore(tmp_path / name, *metrics)
@@ -302,7 +302,7 @@ def test_without_a_browser_these_tests_skip_unless_one_is_needed(monkeypatch):
         executable()
 
 
-def test_opens_quietly_and_asks_nobody(page, page_file):
+def test_opens_without_messages_or_requests(page, page_file):
     assert page.requests == [page_file.resolve().as_uri()]
     assert shown(page) == expected("mrr", "value", 0.476, data="wn18rr")
     assert page.run("document.title") == "evenrank explorer"
@@ -444,7 +444,7 @@ def test_numbers_may_be_written_as_people_write_them(page):
         assert page.text("#as-value dd") == value
 
 
-def test_where_chance_is_already_perfect_nothing_is_adjusted(page, page_file):
+def test_a_perfect_chance_level_has_no_adjusted_values(page, page_file):
     page.open(page_file, fragment(data="nations", metric="hits@20", x="1"))
     assert shown(page) == {"value": "1.000", "index": "–", "z": "–", "ratio": "1.000"}
     assert page.text("#note") == "No index, no z: every ranking has the best value, 1.000."
@@ -466,7 +466,7 @@ def test_published_results_stand_beside(page, page_file, data, metric):
     ]
 
 
-def test_ones_own_value_is_ranked_among_the_published(page):
+def test_an_entered_value_is_ranked_among_published_ones(page):
     models = "[...document.querySelectorAll('#published tbody th')].map(cell => cell.innerText)"
     assert page.run(models) == ["yours", "RotatE", "TuckER", "ComplEx", "TransE"]
     enter(page, "0.46")
@@ -540,7 +540,7 @@ def test_view_is_kept_in_the_address(page, page_file, browser):
     other.close()
 
 
-def test_an_address_with_nonsense_is_no_trouble(page, page_file):
+def test_invalid_addresses_are_ignored(page, page_file):
     page.open(page_file, "#data=nothing&metric=%00&sides=left&have=constructor&n=7&nodeName=1&x=%3Cb%3E")
     assert page.text("#asked") == "mrr on WN18RR · test · both sides · filtered · unseen kept"
     assert page.text("#note").startswith("Not a number")

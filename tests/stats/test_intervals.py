@@ -308,6 +308,13 @@ def test_missing_intervals_have_a_note(method):
     assert "nan" not in made.text()
 
 
+def test_ranks_without_candidates_have_raw_metrics_by_default():
+    grouped = er.Ranks.of([1, 2, 3], keys={"side": ["head", "tail", "tail"]}).by("side")
+    assert list(er.intervals(grouped).evaluation) == ["mrr", "hits@10"]
+    noted = str(er.intervals(grouped, "index(mrr)", "z(mrr)"))
+    assert "requires the number of candidates, which is unknown (in 2 of 2 groups)" in noted
+
+
 def test_no_interval_by_the_delta_method():
     ranks = er.Ranks.of([1, 5, 2, 7], candidates=9)
     made = er.intervals(ranks, "std", "median", "1/hits@3", "mean(-1, hits@3)", "quantile(0.99)")

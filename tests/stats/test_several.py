@@ -52,6 +52,13 @@ def test_runs_are_summarized():
 # Data sets ----------------------------------------------------------------------------------------
 
 
+def test_runs_without_candidates_have_raw_metrics_by_default():
+    runs = [er.Ranks.of([1, 2, i]) for i in (3, 4)]
+    assert [str(s.metric) for s in er.summarize_runs(runs).spreads] == ["mrr", "hits@1", "hits@10"]
+    with raises("the chance level of mrr requires the number of candidates"):
+        er.summarize_runs(runs, "index(mrr)")
+
+
 def test_friedman_equals_scipy():
     rng = np.random.default_rng(0)
     for ties in (False, True):

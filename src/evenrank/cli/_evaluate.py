@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
@@ -13,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evenrank._internal.table import Shown, Table
+from evenrank._internal.table import Shown
 from evenrank.cli._shell import (
     Average,
     By,
@@ -24,6 +21,7 @@ from evenrank.cli._shell import (
     Metrics,
     OwnTies,
     QuietOption,
+    Row,
     Samples,
     Seed,
     Unit,
@@ -31,8 +29,8 @@ from evenrank.cli._shell import (
     check_unused,
     file_names,
     once,
-    print_table,
     show,
+    show_rows,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import load
@@ -248,19 +246,11 @@ def _list_metrics(form: Format) -> None:
     examples = "hits@10 mean(2) quantile(0.9) chance(mrr) phi(mrr) index(hits@10) z(hits@10)"
     everything = [*NAMES.values(), *map(parse, examples.split()), *ALIASES.values()]
     shown = sorted(dict.fromkeys(everything), key=lambda e: isinstance(e, Adjusted))
-    header = ["metric", "formula", "better", "range", "optimum", "reference"]
     rows = [_describe(expression) for expression in shown]
     aliases = {str(expression): _aliases(expression) for expression in shown}
-    if form == "json":
-        entries = [dict(zip(header, r, strict=True)) | {"aliases": aliases[r[0]]} for r in rows]
-        typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
-        return
-    if form == "csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([[*header, "aliases"], *([*r, " ".join(aliases[r[0]])] for r in rows)])
-        typer.echo(text.getvalue().rstrip())
-        return
+    if form in ("json", "csv"):
+        for row, names in zip(rows, aliases.values(), strict=True):
+            row["aliases"] = names if form == "json" else " ".join(names)
     notes = [
         "hits@k for any k >= 1; mean(p) for any p, also of a transform: mean(2, ndcg); 1/... inverts.",
         "chance, ratio, index, z and phi adjust any metric that has a direction.",
@@ -268,8 +258,7 @@ def _list_metrics(form: Format) -> None:
         "Aliases:",
         *(f"  {name}: {', '.join(names)}" for name, names in aliases.items() if names),
     ]
-    table = Table(header, rows, notes, labels=len(header))
-    print_table(table) if form == "table" else typer.echo(getattr(table, form)())
+    show_rows(rows, len(rows[0]), notes, form)
 
 
 def _aliases(expression: Expression) -> list[str]:
@@ -280,15 +269,14 @@ def _aliases(expression: Expression) -> list[str]:
     return [name for name in names if name != str(expression)]
 
 
-def _describe(expression: Expression) -> list[str]:
+def _describe(expression: Expression) -> Row:
     low, high = expression.range
     best = expression.best
-    direction = {True: "larger", False: "smaller", None: "neither"}[expression.increasing]
-    return [
-        str(expression),
-        expression.formula,
-        direction,
-        f"{low:g} to {high:g}",
-        "by size" if best is None else "none" if isnan(best) else f"{best:g}",
-        expression.reference,
-    ]
+    return {
+        "metric": str(expression),
+        "formula": expression.formula,
+        "better": {True: "larger", False: "smaller", None: "neither"}[expression.increasing],
+        "range": f"{low:g} to {high:g}",
+        "optimum": "by size" if best is None else "none" if isnan(best) else f"{best:g}",
+        "reference": expression.reference,
+    }

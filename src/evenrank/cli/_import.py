@@ -231,6 +231,7 @@ def _only(file: Path, trust_pickle: bool) -> Any:
 
 @app.command("import")
 def import_command(
+    context: typer.Context,
     source: Annotated[Source, typer.Argument(metavar="SOURCE", help="Kind of the files.")],
     files: Annotated[
         list[Path], typer.Argument(help="; ".join(f"{name}: {what}" for name, what in FILES.items()))
@@ -290,27 +291,17 @@ def import_command(
         check_writable(out)
     wanted = [parse(name) for name in metric or ()]  # before the work
     given = {
-        "data": data is not None,
-        "split": split != "test",
-        "sides": sides != "both",
-        "filter": filter_ != "all",
-        "unseen": unseen != "keep",
-        "candidates": candidates is not None,
-        "names": names is not None,
-        "order": order != "scores",
-        "targets": targets != "every",
-        "relevant": relevant != 1,
-        "settled": settled != "worst",
-        "lenient": lenient,
-        "trust-pickle": trust_pickle,
+        option.opts[0].removeprefix("--")
+        for option in context.command.params
+        if context.params[str(option.name)] != option.default
     }
     for option, sources in USES.items():
-        if given[option] and source not in sources:
+        if option in given and source not in sources:
             raise InputError(
                 f"--{option} does not apply to {source}", allowed=", ".join(sorted(sources))
             )
     for option in ("sides", "filter", "unseen"):
-        if given[option] and data is None:
+        if option in given and data is None:
             raise InputError(f"--{option} needs a graph", do=NAME_IT)
     if data is not None and candidates is not None:
         raise InputError("--data excludes --candidates", do="leave one of them out")

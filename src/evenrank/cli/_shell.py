@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -89,7 +89,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress ba
 FEW_ROWS = 24  # a table too wide for the terminal is printed row by row only if it is this short
 KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
 ENDINGS = (".parquet", ".csv", ".tsv")  # of files of ranks
-Row: TypeAlias = dict[str, str | int | float | None]
+Row: TypeAlias = dict[str, Any]
 
 
 def check_unused(context: typer.Context, options: str, what: str, do: str | None = None) -> None:

@@ -107,7 +107,7 @@ def chance(null: NullDistribution) -> Affine:
 
 def _check_adjustable(null: NullDistribution, name: str) -> None:
     if null.metric.increasing is None:
-        raise _no_direction(null.metric)
+        raise no_direction(null.metric)
     if null.certain or (float(null.var()) == 0 and float(null.mean()) == null.best):
         hits = isinstance(null.metric, Metric) and null.metric.f.k is not None
         raise DegenerateError(
@@ -124,7 +124,8 @@ def _check_adjustable(null: NullDistribution, name: str) -> None:
         )
 
 
-def _no_direction(metric: Metric | Statistic) -> NullDistributionError:
+def no_direction(metric: Metric | Statistic) -> NullDistributionError:
+    """Build the error for a metric that cannot be adjusted."""
     return NullDistributionError(
         f"{metric} cannot be adjusted: neither large nor small values are better",
         do="adjust a metric such as mrr, mr or hits@10",
@@ -170,7 +171,7 @@ class Adjusted:
                 "only metrics without adjustment can be adjusted", got=repr(self.metric)[:40]
             )
         if self.metric.increasing is None:
-            raise _no_direction(self.metric)
+            raise no_direction(self.metric)
 
     @property
     def increasing(self) -> bool | None:

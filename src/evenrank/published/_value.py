@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Self
 
 from evenrank.errors import InputError, NullDistributionError, Option, UnknownMetricError
-from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.adjusted import Adjusted, Expression, no_direction
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.ranks.evaluation import bare
@@ -122,10 +122,7 @@ def adjustable(name: str | Expression) -> Expression:
     if metric == Statistic("count"):
         raise NullDistributionError("count does not depend on the ranks: there is no chance level")
     if metric.increasing is None:
-        raise NullDistributionError(
-            f"{metric} cannot be adjusted: neither large nor small values are better",
-            do="adjust a metric such as mrr, mr or hits@10",
-        )
+        raise no_direction(metric)
     form = expression.adjustment if isinstance(expression, Adjusted) else None
     if form == "phi":
         raise NullDistributionError(

@@ -71,9 +71,7 @@ def checked(
 
 def from_ranks(rank: ArrayLike) -> tuple[Ints, Ints]:
     """Convert ranks to counts of better and equal candidates; a half-integer is a tie of two."""
-    values = np.atleast_1d(as_array("ranks", rank))
-    if values.ndim != 1 or (values.dtype.kind not in "iuf" and values.size):
-        raise InputError("ranks must be a column of numbers", got=described(values))
+    values = _numbers("ranks", rank, "a column of numbers")
     whole = values.dtype.kind in "iu"
     values = values.astype(np.int64 if whole else float)
     if not whole:
@@ -97,6 +95,8 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
     """Convert to an array; rows of different lengths raise an InputError."""
     try:
         return np.asarray(values)
+    except InputError:
+        raise
     except ValueError:
         raise InputError(
             f"{name} must be a column of numbers", got="rows of different lengths"
@@ -115,11 +115,17 @@ def described(array: NDArray[Any]) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
+def _numbers(name: str, values: ArrayLike, what: str) -> NDArray[Any]:
+    """Convert to a column of numbers; a single number is a column of one."""
+    column = np.atleast_1d(as_array(name, values))
+    if column.ndim != 1 or (column.dtype.kind not in "iuf" and column.size):
+        raise InputError(f"{name} must be {what}", got=described(column))
+    return column
+
+
 def integers(name: str, values: ArrayLike, least: int, most: int = LARGEST) -> Ints:
     """Check a column of whole numbers from `least` to `most`; a single number is a column of one."""
-    array = np.atleast_1d(as_array(name, values))
-    if array.ndim != 1 or (array.dtype.kind not in "iuf" and array.size):
-        raise InputError(f"{name} must be a column of whole numbers", got=described(array))
+    array = _numbers(name, values, "a column of whole numbers")
     if array.dtype.kind == "f":
         reject(~np.isfinite(array) | (array != np.floor(array)), array, f"{name} must be whole")
     reject(array < least, array, f"{name} must be at least {least}")
@@ -146,10 +152,7 @@ def repeat(name: str, column: Ints, rows: int) -> Ints:
 
 def weights(values: ArrayLike, rows: int) -> Floats:
     """Check a column of weights."""
-    weight = np.atleast_1d(as_array("weights", values))
-    if weight.ndim != 1 or (weight.dtype.kind not in "iuf" and weight.size):
-        raise InputError("weights must be numbers", got=described(weight))
-    weight = weight.astype(float)
+    weight = _numbers("weights", values, "numbers").astype(float)
     if len(weight) != rows:
         raise InputError("columns differ in length", got=f"{rows} rows, but {len(weight)} in weight")
     if rows:

@@ -1,4 +1,4 @@
-"""The atlas: its counts by four ways, the paper's data sets from it, the user's own, and its files."""
+"""The atlas: its counts computed in four ways, the paper's data sets, user data sets, and files."""
 
 import io
 import json
@@ -33,7 +33,7 @@ TOY = er.Graph.of([[0, 0, 1], [0, 0, 2], [0, 0, 2]], test=[[0, 0, 3], [1, 0, 2]]
 
 @pytest.fixture(autouse=True)
 def own(tmp_path, monkeypatch):
-    """Keep the atlas of whoever runs the tests out of them."""
+    """Use an empty user atlas."""
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path / "own"))
     return tmp_path / "own" / "atlas.parquet"
 
@@ -88,7 +88,7 @@ def test_counts_agree_with_sets(graph, split, side, filter_, unseen):
 @pytest.mark.parametrize("name", ["nations", "kinships", "umls"])
 @pytest.mark.parametrize("unseen", RULES)
 def test_shipped_counts_are_those_of_tasks(name, unseen):
-    """What `Graph.task` ranks among is what the atlas says, for every split, side and filter."""
+    """`Graph.task` has the numbers of candidates of the atlas, for every split, side and filter."""
     check_tasks(er.load(name, unseen=unseen), name, ("train", "valid", "test"))
 
 
@@ -103,7 +103,7 @@ def test_counts_of_large_graphs_are_those_of_tasks(name, unseen):
 
 @pytest.mark.parametrize("name", substitute.NAMES)
 def test_counts_agree_for_graphs_in_every_layout(name):
-    """Without what train never shows, against sets and loops of plain Python."""
+    """Without unseen entities and relations, against sets and loops in plain Python."""
     graph = er.load(substitute.folder() / name, unseen="drop")
     for side in ("tail", "head"):
         wanted = Counter(substitute.candidates(name, "test", side))
@@ -205,7 +205,7 @@ def test_any_usual_spelling():
 
 # The paper's data sets ----------------------------------------------------------------------------
 
-TABLE = {  # entities, relations, training triples, as printed; what train never shows is dropped
+TABLE = {  # entities, relations, training triples, as printed; without unseen entities
     "nations": (14, 55, 1_592),
     "kinships": (104, 25, 8_544),
     "fb15k237": (14_505, 237, 272_115),
@@ -414,7 +414,7 @@ def test_the_default_place_is_the_data_folder_of_the_user(monkeypatch):
 
 
 def run(*arguments, code=0):
-    """Run the command; on failure, the one line on stderr."""
+    """Run the command; on failure, return the line on stderr."""
     command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr
@@ -498,7 +498,7 @@ def test_build_adds_a_folder(tmp_path, own):
     assert counted(er.atlas("mygraph")) == {4: 2}
     assert "some-graph: 3 entities" in run("atlas", "show", "some-graph", "--unseen", "drop")
     many = run("atlas", "build", folder, folder, "--name", "one", code=2)
-    assert many == "every folder needs a name, or none; got 1 names for 2 folders"
+    assert many == "names and folders do not match; got 1 names for 2 folders"
     assert "of the package has a data set of this name" in run(
         "atlas", "build", "kinships", "--name", "kinships", code=2
     )

@@ -1,4 +1,4 @@
-"""Clusters: the bits of one process, whoever counts what, and whoever dies meanwhile."""
+"""Clusters: the same bits as one process, for any distribution of work and killed workers."""
 
 import json
 import logging
@@ -121,7 +121,9 @@ def test_files_missing_on_workers_are_named(folder, client):
     """As on another machine: here it is gone before it is counted."""
     part = streams.Part(str(folder / "gone.parquet"), 0, 9)
     future = client.submit(streams.count, part, streams.Question(), pure=False)
-    with pytest.raises(InputError, match=r"no such file; got .*gone.parquet; .*seen by all that count"):
+    with pytest.raises(
+        InputError, match=r"no such file; got .*gone.parquet; .*all workers must be able to read it"
+    ):
         future.result(timeout=60)
 
 

@@ -30,7 +30,8 @@ from evenrank.ranking.engine._count import count_factored, goals
 from evenrank.ranking.engine._native import kernels
 from evenrank.ranking.engine.bounds import FORMS
 from evenrank.ranking.engine.run import LAUNCHED, Runner
-from evenrank.ranks.task import Blocks, sample
+from evenrank.ranks.sampling import sample
+from evenrank.ranks.task import Blocks
 
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is not installed (make peers installs it)"

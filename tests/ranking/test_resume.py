@@ -26,7 +26,8 @@ import evenrank as er
 from evenrank.cli import app
 from evenrank.ranking import resume as runs
 from evenrank.ranking.engine._count import batch
-from evenrank.ranks.task import Blocks, Lists
+from evenrank.ranks.lists import Lists
+from evenrank.ranks.task import Blocks
 
 ENGINE = import_module("evenrank.ranking._rank")
 MODELS = Path(er.__file__).parent / "models" / "bundled"

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import evenrank as er
-from evenrank.ranks.task import Lists, Task, sample
+from evenrank.ranks.lists import Lists
+from evenrank.ranks.sampling import sample
+from evenrank.ranks.task import Task
 
 
 def raises(*parts):

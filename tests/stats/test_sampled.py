@@ -16,7 +16,8 @@ from shell import run
 import evenrank as er
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.evaluation import SAMPLED
-from evenrank.ranks.task import DRAW, FULL, Task, sample
+from evenrank.ranks.sampling import DRAW, FULL, sample
+from evenrank.ranks.task import Task
 from evenrank.stats.sampled import _bounds, _corrections, _design, _estimate, _variance
 
 RANKS = Path(__file__).parents[2] / "examples/case_study/ranks"

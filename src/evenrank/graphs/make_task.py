@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
 from evenrank.errors import InputError, Option
+from evenrank.ranks.lists import Lists
 from evenrank.ranks.presets import Preset, preset
 from evenrank.ranks.protocol import All, Listed, Protocol, Typed
 from evenrank.ranks.protocol import Candidates as Kind
-from evenrank.ranks.task import HOLE, Lists, Outside, Task, sample
+from evenrank.ranks.sampling import sample
+from evenrank.ranks.task import HOLE, Outside, Task
 
 if TYPE_CHECKING:
     from evenrank.graphs.graph import Graph

@@ -14,7 +14,8 @@ from evenrank.errors import InputError
 from evenrank.graphs.graph import PARTS, Graph
 from evenrank.graphs.make_task import HOLES
 from evenrank.integrations.listed import LENIENT, Batch, Listed
-from evenrank.ranks.task import HOLE, Lists, Part, offsets
+from evenrank.ranks.lists import Lists, offsets
+from evenrank.ranks.task import HOLE, Part
 
 MOST = 2**18  # answers held before they are counted
 NOT_ASKED = "lists for queries that are not in the task"

@@ -31,8 +31,9 @@ from evenrank.graphs.graph import PARTS, Graph
 from evenrank.integrations._blocks import MOST, Block, Gather, Vocabulary
 from evenrank.integrations._lines import lines
 from evenrank.integrations.listed import LENIENT, Batch, Listed, Order, check_order
+from evenrank.ranks.lists import Lists, offsets
 from evenrank.ranks.ranks import Ranks
-from evenrank.ranks.task import HOLE, Lists, Part, Task, offsets
+from evenrank.ranks.task import HOLE, Part, Task
 
 __all__ = ["anyburl", "jsonl", "ranks", "wikikg90m"]
 

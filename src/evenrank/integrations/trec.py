@@ -22,8 +22,9 @@ from evenrank._internal.files import as_path
 from evenrank.errors import InputError, Option
 from evenrank.integrations._lines import lines
 from evenrank.integrations.listed import Batch, Listed, Order, check_order
+from evenrank.ranks.lists import Lists, offsets
 from evenrank.ranks.ranks import Ranks
-from evenrank.ranks.task import Lists, Task, offsets
+from evenrank.ranks.task import Task
 
 __all__ = ["ranks"]
 

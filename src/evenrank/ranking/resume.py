@@ -32,9 +32,10 @@ from evenrank._internal.columns import COUNTS
 from evenrank._internal.files import locked, replacing
 from evenrank.errors import InputError
 from evenrank.ranks.files import METADATA
+from evenrank.ranks.lists import Lists
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, Work
-from evenrank.ranks.task import Blocks, Lists, Task
+from evenrank.ranks.task import Blocks, Task
 
 Counts: TypeAlias = dict[str, NDArray[Any]]  # the columns `COUNTS` of ranks
 

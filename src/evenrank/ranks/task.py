@@ -15,7 +15,7 @@ Tasks are independent of models: `candidates` depends on the task alone, not on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -28,88 +28,12 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, Option
+from evenrank.ranks.lists import Lists, offsets
 from evenrank.ranks.presets import PRESETS
-from evenrank.ranks.protocol import Protocol, Sampled, shared
+from evenrank.ranks.protocol import Protocol, shared
 
 HOLE = -1
-FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: number of all candidates; shared sample
 Outside = Literal["raise", "add"]
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """Lists of integers of any lengths in two arrays: list `i` is `values[first[i]:first[i + 1]]`.
-
-    >>> lists = Lists.of([[3, 1], [], [2]])
-    >>> len(lists), lists[0].tolist(), lists.lengths.tolist()
-    (3, [3, 1], [2, 0, 1])
-    """
-
-    first: Ints
-    values: Ints
-
-    @classmethod
-    def of(cls, lists: Sequence[ArrayLike]) -> Lists:
-        """Concatenate lists."""
-        several = columns.as_list(lists)
-        if several is None:
-            raise InputError("a list of ids is required for each query", got=repr(lists)[:40])
-        arrays = [columns.integers("candidates", one, 0) for one in several]
-        lengths = [len(one) for one in arrays]
-        values = np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
-        return cls(offsets(lengths), values)
-
-    @classmethod
-    def grouped(cls, group: Ints, values: Ints, groups: int) -> Lists:
-        """Collect the distinct values of each group in a sorted list."""
-        most = int(values.max(initial=0)) + 1
-        ordered = np.sort(group * most + values)
-        # four times as fast as np.unique
-        owner, value = np.divmod(ordered[np.diff(ordered, prepend=-1) > 0], most)
-        return cls(np.searchsorted(owner, np.arange(groups + 1)), value)
-
-    def __len__(self) -> int:
-        """The number of lists."""
-        return len(self.first) - 1
-
-    def __getitem__(self, i: int) -> Ints:
-        """Return one list."""
-        return self.values[self.first[i] : self.first[i + 1]]
-
-    @property
-    def lengths(self) -> Ints:
-        """The length of each list."""
-        return np.diff(self.first)
-
-    @property
-    def owner(self) -> Ints:
-        """The number of the list of each value."""
-        return np.repeat(np.arange(len(self)), self.lengths)
-
-    def select(self, which: Ints) -> Lists:
-        """Return some of the lists, in the given order."""
-        lengths = self.lengths[which]
-        first = offsets(lengths)
-        places = np.arange(first[-1]) + np.repeat(self.first[which] - first[:-1], lengths)
-        return Lists(first, self.values[places])
-
-    def within(self, start: int, stop: int) -> Lists:
-        """Return the values of each list in `range(start, stop)`, less `start`.
-
-        >>> Lists.of([[3, 1], [], [2]]).within(2, 4).values.tolist()
-        [1, 0]
-        """
-        inside = (self.values >= start) & (self.values < stop)
-        return Lists(offsets(inside)[self.first], self.values[inside] - start)
-
-
-def offsets(lengths: ArrayLike) -> Ints:
-    """Return the offsets of consecutive lists with these lengths, and the end of the last one.
-
-    >>> offsets([2, 0, 3]).tolist()
-    [0, 2, 2, 5]
-    """
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +78,7 @@ class Part:
     @property
     def everything(self) -> Ints:
         """The number of candidates of each target if known answers are not filtered."""
-        others = self.known.lengths[self.query_of] - _contains(self.known, self.query_of, self.targets)
+        others = self.known.lengths[self.query_of] - self.known.contains(self.query_of, self.targets)
         return self.candidates + others
 
     @property
@@ -388,7 +312,7 @@ class Task:
                 of_row * len(plain) + number, return_index=True, return_inverse=True
             )
             index = index.select(number[where])
-            inside = _contains(lists, of_row[where][index.owner], index.values)
+            inside = lists.contains(of_row[where][index.owner], index.values)
             index = Lists.grouped(index.owner[inside], index.values[inside], len(where))
         else:
             _, where, query_of = np.unique(number, return_index=True, return_inverse=True)
@@ -399,7 +323,7 @@ class Task:
             if outside == "raise" and not lists.lengths[group_of].all():
                 empty = asked[where[np.flatnonzero(lists.lengths[group_of] == 0)[0]]]
                 raise InputError("a query has no candidates", got=f"an empty list for {empty.tolist()}")
-            there = _contains(lists, group_of[query_of], target)
+            there = lists.contains(group_of[query_of], target)
             if outside == "raise" and not there.all():
                 raise _outside(asked[order], target, ~there, {k: named[k][order] for k in named})
         part = Part(
@@ -412,7 +336,7 @@ class Task:
             size=size,
             lists=lists,
             group=group_of,
-            own=there & ~_contains(index, query_of, target),
+            own=there & ~index.contains(query_of, target),
             keys=named,
         )
         return cls((part,), Protocol.of(protocol))
@@ -627,90 +551,6 @@ def in_place(part: Part, column: NDArray[Any]) -> NDArray[Any]:
     return result
 
 
-def sample(task: Task, k: int, seed: int = 0) -> Task:
-    """Sample `k` candidates per query from those that are neither known answers nor targets.
-
-    The sample depends on the seed and the query only, so a query has the same sample in every task. If
-    fewer than `k` candidates are left, all are taken. A key stores the number of all candidates of each
-    target, with which `estimate_full` estimates the metrics of the full ranking; it is absent if targets
-    of a query compete, which are then candidates besides the sample.
-    """
-    k = columns.integer("the number of sampled candidates", k, 1)
-    seed = columns.integer("seed", seed, 0)
-    parts = []
-    for part in task.parts:
-        if part.lists is not None:
-            raise InputError("lists of candidates cannot be sampled")
-        queries = len(part.queries)
-        taken = Lists.grouped(
-            np.concatenate([part.known.owner, part.query_of]),
-            np.concatenate([part.known.values, part.targets]),
-            queries,
-        )
-        drawn = _draw(part.queries, taken, part.size, k, seed)
-        lists = Lists.grouped(
-            np.concatenate([drawn.owner, part.query_of]),
-            np.concatenate([drawn.values, part.targets]),
-            queries,
-        )
-        # targets are candidates of their query, and filtered against each other where they are known
-        known_target = _contains(part.known, part.query_of, part.targets)
-        known = Lists.grouped(part.query_of[known_target], part.targets[known_target], queries)
-        parts.append(
-            replace(part, lists=lists, group=np.arange(queries), known=known, own=~known_target)
-        )
-    how = Sampled(k, seed)
-    sampled = replace(task, parts=tuple(parts), protocol=replace(task.protocol, candidates=how))
-    if (sampled.candidates - 1 != np.minimum(task.candidates - 1, k)).any():
-        beside = replace(how, with_targets=True)  # not a sample of the candidates alone
-        return replace(sampled, protocol=replace(task.protocol, candidates=beside))
-    return replace(sampled, parts=tuple(_with_draws(task, parts)))
-
-
-def _with_draws(task: Task, parts: Sequence[Part]) -> Iterator[Part]:
-    """Add keys for the number of all candidates of each target, and for its sample."""
-    before = 0
-    for whole, part in zip(task.parts, parts, strict=True):
-        own = {FULL: in_place(whole, whole.candidates), DRAW: in_place(part, before + part.query_of)}
-        yield replace(part, keys={**part.keys, **own})
-        before += len(part.queries)
-
-
-def _draw(queries: Ints, taken: Lists, size: int, k: int, seed: int) -> Lists:
-    """Sample k distinct free ids per query, by hashes of the query and of the attempt."""
-    free = size - taken.lengths
-    few = np.flatnonzero(free <= k)  # all free ids are taken
-    rest = [np.setdiff1d(np.arange(size), taken[int(i)], assume_unique=True) for i in few]
-    state = _mix(np.full(len(queries), seed, dtype=np.uint64))
-    for column in queries.T:
-        state = _mix(state ^ _mix(column.astype(np.uint64)))
-    pool = taken.owner * size + taken.values
-    missing = np.where(free <= k, 0, k)
-    owners, values = [np.repeat(few, free[few])], [np.concatenate([*rest, np.zeros(0, np.int64)])]
-    attempt = np.zeros(len(queries), dtype=np.uint64)
-    while missing.any():
-        owner = np.repeat(np.arange(len(queries)), missing)
-        within = np.arange(len(owner)) - np.repeat(offsets(missing)[:-1], missing)
-        draw = _mix(state[owner] + attempt[owner] + within.astype(np.uint64) + np.uint64(1))
-        value = (draw % np.uint64(size)).astype(np.int64)
-        attempt += missing.astype(np.uint64)
-        fresh, where = np.unique(owner * size + value, return_index=True)
-        where = where[~_in_sorted(fresh, pool)]
-        owners.append(owner[where])
-        values.append(value[where])
-        pool = np.sort(np.concatenate([pool, owner[where] * size + value[where]]))
-        missing = missing - np.bincount(owner[where], minlength=len(queries))
-    return Lists.grouped(np.concatenate(owners), np.concatenate(values), len(queries))
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash 64-bit numbers (the finaliser of splitmix64)."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
 # Checks and indices ------------------------------------------------------------------------------
 
 
@@ -792,21 +632,6 @@ def _codes(asked: Ints, known: Ints) -> tuple[Ints, Ints]:
     else:
         code, _ = columns.encode([every[:, i] for i in order])
     return code[: len(asked)], code[len(asked) :]
-
-
-def _contains(lists: Lists, which: Ints, values: Ints) -> NDArray[np.bool_]:
-    """Whether each value is in its list; the lists are sorted."""
-    if not len(lists.values):
-        return np.zeros(len(values), dtype=bool)
-    most = int(max(lists.values.max(), values.max(initial=0))) + 1
-    return _in_sorted(which * most + values, lists.owner * most + lists.values)
-
-
-def _in_sorted(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
-    if not len(ordered):
-        return np.zeros(len(values), dtype=bool)
-    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.asarray(ordered[place] == values)
 
 
 def _outside(

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from evenrank._internal.arrays import Floats, Ints, nan_error
 from evenrank.ranking.engine.run import Runner, out_of_memory
 from evenrank.ranking.scorer import Factored
-from evenrank.ranks.task import HOLE, Lists, Part
+from evenrank.ranks.lists import Lists
+from evenrank.ranks.task import HOLE, Part
 
 # queries whose vectors are computed together: always the same ones, whatever the memory, in case the
 # arithmetic of a model depends on the batch; a multiple of CHUNK

@@ -24,7 +24,8 @@ from evenrank.errors import InputError
 from evenrank.ranking.engine.bounds import Form
 from evenrank.ranking.engine.vectors import kernels as vector_kernels
 from evenrank.ranking.scorer import Factored
-from evenrank.ranks.task import Lists, Part
+from evenrank.ranks.lists import Lists
+from evenrank.ranks.task import Part
 
 Tensor: TypeAlias = Any  # of torch, which is not installed where types are checked
 TARGETS = 8  # targets of a query that are compared in one row of a tile; more take more rows

@@ -14,8 +14,9 @@ from evenrank.ranking.engine import numpy_kernels
 from evenrank.ranking.engine._count import CHUNK, Block, in_blocks, table_of
 from evenrank.ranking.engine.run import Runner
 from evenrank.ranking.scorer import Candidates, Factored
+from evenrank.ranks.lists import Lists
 from evenrank.ranks.presets import Yardstick
-from evenrank.ranks.task import Lists, Part
+from evenrank.ranks.task import Part
 
 Function = Callable[[Ints, Candidates], Any]
 

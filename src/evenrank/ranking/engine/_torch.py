@@ -22,7 +22,8 @@ from evenrank.ranking.engine._record import Recorder
 from evenrank.ranking.engine.bounds import HUGE, SLACK, TINY, Form, U
 from evenrank.ranking.engine.run import Runner, out_of_memory
 from evenrank.ranking.scorer import Factored
-from evenrank.ranks.task import Lists, Part
+from evenrank.ranks.lists import Lists
+from evenrank.ranks.task import Part
 
 LISTED = 1 << 25  # pairs of listed candidates scored at a time
 WIDEST = 4096  # dimensions that a warp can fold; plain torch has no limit

@@ -37,8 +37,9 @@ from evenrank.ranking.engine._device import Device, cuda_is_there
 from evenrank.ranking.engine.run import NEIGHBOURS, launched
 from evenrank.ranking.resume import Checkpoint
 from evenrank.ranking.scorer import Factored
+from evenrank.ranks.lists import offsets
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.task import Part, Task, offsets
+from evenrank.ranks.task import Part, Task
 
 T = TypeVar("T")
 Plan = list[tuple[Part, Factored | None]]

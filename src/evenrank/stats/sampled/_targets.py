@@ -15,7 +15,7 @@ from evenrank.errors import InputError, Option
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.protocol import All, Sampled
 from evenrank.ranks.ranks import Ranks
-from evenrank.ranks.task import DRAW, FULL
+from evenrank.ranks.sampling import DRAW, FULL
 from evenrank.stats._sample import Sample
 from evenrank.stats.sampled._corrections import Fit, plain
 from evenrank.stats.sampled._design import designs, nodes

@@ -1,4 +1,4 @@
-"""Make the helpers beside the tests importable, and keep Hypothesis repeatable."""
+"""Make test helpers importable, and Hypothesis reproducible."""
 
 import sys
 from pathlib import Path

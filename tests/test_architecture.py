@@ -1,4 +1,4 @@
-"""The plan of the package: who imports whom, what an import costs, and that these tests can fail."""
+"""The structure of the package: imports between packages, cost of imports, public names."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""The case study: the paper's settings, the ranks that come with it, the way from training to figure."""
+"""The case study: the paper's settings, the bundled ranks, and the commands from training to figure."""
 
 import csv
 import json
@@ -43,14 +43,14 @@ def evaluated(data, model):
     return er.Ranks.load(FOLDER / "ranks" / f"{data}-{model}.parquet").evaluate(*study.PANELS)
 
 
-# What the paper did and said --------------------------------------------------------------------
+# The paper --------------------------------------------------------------------
 
 
 @shared.needs("paper/case_study_hyperparameters.json")
 @pytest.mark.parametrize("data", study.SMALL)
 @pytest.mark.parametrize("model", study.MODELS)
 def test_settings_equal_those_of_the_paper(data, model):
-    """Whatever `paper.toml` leaves out is said once, in its head, and true of all."""
+    """Settings not in `paper.toml` are in its header, and the same for all models."""
     theirs = json.loads(shared.path("paper/case_study_hyperparameters.json").read_text())
     theirs = theirs[f"{data}/{model}"]
     said = {
@@ -81,7 +81,7 @@ def test_published_values_equal_those_of_the_paper():
         assert row == {name: theirs[column] for name, column in columns.items()}
 
 
-# What comes with the example --------------------------------------------------------------------
+# Bundled files --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("data", "model"), RUNS)
@@ -106,7 +106,7 @@ def test_shipped_files_are_small():
 
 @pytest.mark.parametrize(("data", "model"), [run for run in RUNS if run[0] in study.LARGE])
 def test_large_runs_reach_the_papers_mrr(data, model):
-    """And the recipes say what was reached."""
+    """Comments of the recipes have the values reached."""
     ours, theirs = evaluated(data, model)["mrr"], study.published()[data, model]["mrr"]
     assert ours >= theirs
     text = (FOLDER / "recipes.toml").read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def test_both_evaluators_agreed():
             assert float(run["pykeen_s"]) > float(run["evenrank_s"])
 
 
-# What the page says -----------------------------------------------------------------------------
+# The docs -----------------------------------------------------------------------------
 
 
 def test_the_docs_have_the_table(capsys):
@@ -169,7 +169,7 @@ def test_the_docs_compare_nations_and_wn18rr(model):
         assert f"| {study.MODELS[model]} | {study.DATA[data]} | " + " | ".join(cells) + " |" in PAGE
 
 
-# The commands -----------------------------------------------------------------------------------
+# Commands -----------------------------------------------------------------------------------
 
 
 def test_a_folder_without_ranks(tmp_path):
@@ -207,7 +207,7 @@ def test_from_training_to_table(tmp_path, monkeypatch, capsys):
     """Two epochs of PyKEEN on Nations: both evaluators agree, files are written, the table is drawn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pytest.importorskip("pykeen", reason="PyKEEN is not installed (the extra `peers` brings it)")
+        pytest.importorskip("pykeen", reason="PyKEEN is not installed (extra: peers)")
     monkeypatch.syspath_prepend(FOLDER)
     options = [
         "--data",
@@ -243,7 +243,7 @@ def test_from_training_to_table(tmp_path, monkeypatch, capsys):
 @pytest.mark.skipif(find_spec("torch") is None, reason="training needs torch")
 @pytest.mark.parametrize("model", study.MODELS)
 def test_training_against_all_entities(model):
-    """The validation MRR rises, what is kept ranks as the network did, and time stops it."""
+    """The validation MRR rises, the stored model has the same ranks, and training stops in time."""
     large = load("train")
     graph = er.load("umls")
     recipe = settings("recipes.toml")["wn18rr"][model]
@@ -261,7 +261,7 @@ def test_training_against_all_entities(model):
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="training needs torch")
 def test_answers_share_the_probability():
-    """Of each distinct query, all answers get the same share, whatever the batch."""
+    """All answers of a distinct query get the same share, for any batch."""
     torch = pytest.importorskip("torch")
     large = load("train")
     rows = torch.tensor([[0, 0, 2], [1, 0, 3], [0, 0, 1], [0, 1, 2], [0, 0, 3]])

@@ -1,4 +1,4 @@
-"""Bad input: one clear error each, in one line, and nothing is lost."""
+"""Invalid input: one clear error of one line, and no lost data."""
 
 import pickle
 

@@ -1,8 +1,8 @@
-"""The source paper's own numbers: what agrees to which digit, what does not, and how that came about.
+"""Published values of Hoyt et al. (2022): which agree, to how many digits, and why others do not.
 
 Four models on four data sets (Hoyt et al. 2022). Raw metrics, AMR, AMRI and adjusted hits are right and
-agree. AMRR, the adjusted GMR and every z column are wrong, each by a slip that is repeated here, so that
-the published number and the exact one stand side by side. Tests skip at the file they lack: none of the
+agree. AMRR, the adjusted GMR and every z column have errors, which are reproduced here, so that
+published and exact values are compared. Tests are skipped if their file is missing: none of the
 paper's files is part of the repository.
 """
 
@@ -39,13 +39,13 @@ def sizes(dataset, side="both"):
 
 
 @cache
-def law(metric, dataset, side="both", *, missing=0):
-    """Give the chance law of a metric, if asked with that many candidates too few in every set."""
+def null_distribution(metric, dataset, side="both", *, missing=0):
+    """Return the null distribution of a metric, with `missing` candidates too few in every set."""
     return er.chance(metric, sizes(dataset, side) - missing)
 
 
 def published(dataset):
-    """Give the rows of the paper's table, one a model."""
+    """Return the rows of the paper's table, one a model."""
     results = shared.table("paper/case_study_results.tsv")
     rows = results.filter(pl.col("dataset") == dataset).rows(named=True)
     assert {row["model"] for row in rows} == set(MODELS)
@@ -53,7 +53,7 @@ def published(dataset):
 
 
 def by_side(dataset):
-    """Give side, tie rule and metrics of every model: 4 models x 3 sides x 3 rules."""
+    """Return side, tie rule and metrics of every model: 4 models x 3 sides x 3 rules."""
     content = shared.content("paper/case_study_metrics_by_side.json.gz")
     return [
         (model, side, rule, content[f"{dataset}/{model}"]["metrics"][side][rule])
@@ -79,7 +79,7 @@ def test_test_triples_left_after_dropping_unseen_entities():
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_candidate_counts_give_the_published_expected_mean_rank(dataset):
-    """MR / AMR is the mean rank by chance behind a published row; it is ours, for every side and rule.
+    """MR / AMR is the expected mean rank of a published row; it equals ours for every side and rule.
 
     To single precision, in which it was summed. Sets that are one too small are told apart: they
     change the mean by 1 in N, which is at least 2.5e-5 here.
@@ -88,13 +88,15 @@ def test_candidate_counts_give_the_published_expected_mean_rank(dataset):
         chance = metrics["arithmetic_mean_rank"] / metrics["adjusted_arithmetic_mean_rank"]
         where = f"{model}, {side}, {rule}"
         assert metrics["count"] == len(sizes(dataset, side)), where
-        assert chance == pytest.approx(law("mr", dataset, side).mean(), rel=SINGLE), where
-        assert chance != pytest.approx(law("mr", dataset, side, missing=1).mean(), rel=1e-5), where
+        assert chance == pytest.approx(null_distribution("mr", dataset, side).mean(), rel=SINGLE), where
+        assert chance != pytest.approx(
+            null_distribution("mr", dataset, side, missing=1).mean(), rel=1e-5
+        ), where
 
 
 @shared.needs("paper/case_study_metrics_by_side.json.gz", "paper/case_study_results.tsv")
 def test_stored_expectations_equal_those_of_the_paper(monkeypatch):
-    """The expectations that tests use where the paper's files are not."""
+    """Expectations for tests without the paper's files."""
     told = {name: (shared.expected_mean_ranks(name), shared.expected_hits(name)) for name in DATASETS}
     monkeypatch.setattr(shared, "PRESENT", False)
     for name, (ranks, hits) in told.items():
@@ -107,7 +109,7 @@ def test_stored_expectations_equal_those_of_the_paper(monkeypatch):
         assert all(written[k] == pytest.approx(value, abs=1e-12) for k, value in hits)
 
 
-# What the paper adjusted rightly ---------------------------------------------------------------
+# Correct columns ---------------------------------------------------------------
 
 RAW = ("arithmetic_mean_rank", *HITS)
 RIGHT = {
@@ -139,13 +141,13 @@ def test_adjusting_every_side_and_tie_breaking_rule(dataset):
         for column, tolerance in RIGHT.items():
             metric = er.parse(column).metric
             raw = metrics[column.removeprefix("adjusted_").removesuffix("_index")]
-            ours = lines.get(column, index)(law(metric, dataset, side))(raw)
+            ours = lines.get(column, index)(null_distribution(metric, dataset, side))(raw)
             where = f"{model}, {side}, {rule}, {column}"
             assert ours == pytest.approx(metrics[column], **tolerance), where
 
 
 def test_table_is_both_sides_with_realistic_ties():
-    """The table's raw and rightly adjusted columns are the file by side, both sides, realistic ties."""
+    """The table's raw and correctly adjusted columns are those of both sides with realistic ties."""
     for dataset in DATASETS:
         files = {m: metrics for m, side, rule, metrics in by_side(dataset) if (side, rule) == SHOWN}
         for row in published(dataset):
@@ -154,7 +156,7 @@ def test_table_is_both_sides_with_realistic_ties():
                     assert row[name] == pytest.approx(value, rel=1e-14), (dataset, name)
 
 
-# What the paper adjusted wrongly ---------------------------------------------------------------
+# Columns with errors ---------------------------------------------------------------
 
 
 def continuous(mean_size):
@@ -166,8 +168,8 @@ def continuous(mean_size):
 def test_published_amrr_used_a_continuous_rank(dataset):
     """AMRR is reproduced by an index with ln C/(C-1) at the mean candidate count C, not by the exact.
 
-    For all rows, sides and tie rules, to 1e-7 (C was a single-precision number). The slip always
-    flatters the model: the expectation it takes off is too small.
+    For all rows, sides and tie rules, to 1e-7 (C was a single-precision number). The error always
+    favours the model, since the subtracted expectation is too small.
     """
     rows = by_side(dataset) + [(row["model"], *SHOWN, row) for row in published(dataset)]
     for model, side, rule, metrics in rows:
@@ -176,17 +178,17 @@ def test_published_amrr_used_a_continuous_rank(dataset):
         theirs = metrics["adjusted_inverse_harmonic_mean_rank"]
         where = f"{model}, {side}, {rule}"
         assert (value - chance) / (1 - chance) == pytest.approx(theirs, rel=1e-7), where
-        exact = index(law("mrr", dataset, side))(value)
+        exact = index(null_distribution("mrr", dataset, side))(value)
         assert exact < theirs, where
         assert exact != pytest.approx(theirs, rel=1e-5), where
 
 
 Z = {
     # raw column: sign of the published z, relative tolerance
-    "arithmetic_mean_rank": (1, 1e-11),  # not turned round: good models have negative values
+    "arithmetic_mean_rank": (1, 1e-11),  # sign not changed: good models have negative values
     "inverse_harmonic_mean_rank": (1, 1e-11),
     **dict.fromkeys(HITS, (1, 1e-11)),
-    # turned round; its variance lost digits in E[M^2] - E[M]^2 (9e-8 of the value on FB15k-237)
+    # sign changed; its variance lost digits in E[M^2] - E[M]^2 (9e-8 of the value on FB15k-237)
     "geometric_mean_rank": (-1, 1e-6),
 }
 
@@ -200,7 +202,7 @@ def test_published_z_left_the_target_out_of_its_candidates(dataset):
     """
     for row in published(dataset):
         for name, (sign, tolerance) in Z.items():
-            wrong, right = (law(er.parse(name), dataset, missing=m) for m in (1, 0))
+            wrong, right = (null_distribution(er.parse(name), dataset, missing=m) for m in (1, 0))
             theirs = sign * (row[name] - wrong.mean()) / wrong.std()
             assert theirs == pytest.approx(row[f"z_{name}"], rel=tolerance), (row["model"], name)
             ours = z(right)(row[name])
@@ -212,12 +214,16 @@ def test_published_adjusted_gmr_left_the_target_out_too(dataset):
     """The adjusted GMR is the index of the exact GMR expectation, on candidate sets one too small."""
     for row in published(dataset):
         value, theirs = row["geometric_mean_rank"], row["adjusted_geometric_mean_rank_index"]
-        assert index(law("gmr", dataset, missing=1))(value) == pytest.approx(theirs, rel=1e-9)
-        assert index(law("gmr", dataset))(value) > theirs  # this slip is against the model
+        assert index(null_distribution("gmr", dataset, missing=1))(value) == pytest.approx(
+            theirs, rel=1e-9
+        )
+        assert (
+            index(null_distribution("gmr", dataset))(value) > theirs
+        )  # this error is against the model
 
 
 def test_published_z_by_side_was_not_standardised():
-    """In the file by side, z columns hold the raw value (the mean rank negated): no law was applied."""
+    """In the file by side, z columns hold the raw value (the mean rank negated), not a z-score."""
     for dataset in DATASETS:
         for _, _, _, metrics in by_side(dataset):
             assert metrics["z_arithmetic_mean_rank"] == -metrics["arithmetic_mean_rank"]
@@ -244,9 +250,9 @@ SIDE_BY_SIDE = {
 
 @pytest.mark.parametrize("model", SIDE_BY_SIDE)
 def test_published_and_exact_values_on_nations(model):
-    """On Nations, the smallest data set, the slips turn signs: both models do beat chance.
+    """On Nations, the smallest data set, the errors change signs: both models beat chance.
 
-    The paper calls this erratic behaviour on small data sets. With the right law it is gone.
+    The paper calls this erratic behaviour on small data sets; exact null distributions do not show it.
     """
     row = next(row for row in published("nations") if row["model"] == model)
     raw = ("arithmetic_mean_rank", "inverse_harmonic_mean_rank", "hits_at_10")
@@ -276,7 +282,7 @@ SAMPLES = 1_000  # Monte Carlo draws behind the sampled numbers
 
 
 def swept(metric):
-    """Give size, law, expectation and variance of each row of a metric."""
+    """Return size, null distribution, expectation and variance of each row of a metric."""
     sweep = shared.table("paper/candidate_size_sweep.tsv")
     name, inverted = next(key for key, value in SWEPT.items() if value == metric)
     rows = sweep.filter((pl.col("metric") == name) & (pl.col("inverted") == inverted))
@@ -289,7 +295,7 @@ def swept(metric):
 def test_the_sweep_has_as_many_tasks_as_candidates():
     """Each row of the sweep is N tasks of N candidates: its closed-form Var[MR] is (N^2-1)/12 over N.
 
-    Sizes are 40 steps on a log scale cut to whole numbers, so 1 and 2 stand there twice, with samples
+    Sizes are 40 steps on a log scale cut to integers, so 1 and 2 occur twice, with samples
     of their own: rows are compared one by one.
     """
     for metric in SWEPT.values():
@@ -317,7 +323,7 @@ def test_sweep_expected_gmr():
 
 
 def kurtosis(null):
-    """Give the fourth standardised moment of a metric M under chance, exactly.
+    """Return the fourth standardised moment of a metric M under chance, exactly.
 
     M^2 and M^3 are members of the family: the square of a power mean of r is one of r^2.
     """
@@ -333,7 +339,7 @@ def kurtosis(null):
 
 
 def test_kurtosis_agrees_with_enumeration():
-    """The yardstick for sampled variances is exact."""
+    """The reference for sampled variances is exact."""
     for metric in ("imr", "hmr", "gmr", "igmr"):
         ranks = np.stack(np.meshgrid(*[np.arange(1, 5)] * 4), axis=-1).reshape(-1, 4)
         values = np.array([er.Ranks.of(r, candidates=4).evaluate(metric)[metric] for r in ranks])
@@ -363,11 +369,11 @@ def test_sweep_monte_carlo_lies_within_its_noise():
     assert 0.85 < np.sqrt(np.mean(np.square(deviations))) < 1.15
 
 
-# From nothing but the weights of the models ----------------------------------------------------
+# From the weights of the models ----------------------------------------------------
 
 
 class _Stub:
-    """Stands for whatever class a pickle names; keeps what it was made of."""
+    """Stub for any pickled class; stores its arguments."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -437,7 +443,7 @@ def as_complex(x):
 
 
 def affine(state, layer):
-    """Give a batch normalisation as it stands after training: scales and shifts."""
+    """Return scales and shifts of a batch normalisation in evaluation mode."""
     state = {name: state[f"{layer}.{name}"].astype(float) for name in _NORM}
     scale = state["weight"] / np.sqrt(state["running_var"] + 1e-5)
     return np.stack([scale, state["bias"] - state["running_mean"] * scale])
@@ -447,7 +453,7 @@ _NORM = ("weight", "bias", "running_mean", "running_var")
 
 
 def read(model):
-    """Give a published model of Nations.
+    """Return a published model of Nations.
 
     All four were trained with inverse relations: relation r is number 2r, its inverse 2r + 1, and
     heads are the tails of inverse triples.
@@ -476,7 +482,7 @@ def nations_ranks(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_nations_metrics_are_reproduced_from_the_weights(model):
-    """Scores, ranks and metrics of the published Nations models come out as published.
+    """Scores, ranks and metrics of the published Nations models equal the published ones.
 
     Every base metric, AMR, AMRI and adjusted hits, for head, tail and both and for every tie rule, to
     1e-6: PyKEEN kept ranks and their means in single precision.

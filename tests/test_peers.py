@@ -1,4 +1,4 @@
-"""evenrank beside PyKEEN: the same names and numbers, and a test for every difference that is meant."""
+"""Comparison with PyKEEN: equal names and values, and a test for every intended difference."""
 
 import re
 import warnings
@@ -11,9 +11,9 @@ from evenrank.metrics.adjusted import Adjusted, Affine
 from evenrank.metrics.chance import read_sizes
 
 with warnings.catch_warnings():
-    # what PyKEEN and its dependencies warn of while they load is theirs to mend
+    # importing PyKEEN and its dependencies emits warnings
     warnings.simplefilter("ignore")
-    _reason = "PyKEEN is not installed (the extra `peers` brings it)"
+    _reason = "PyKEEN is not installed (extra: peers)"
     ranking = pytest.importorskip("pykeen.metrics.ranking", reason=_reason)
     torch = pytest.importorskip("torch", reason=_reason)
     from pykeen.evaluation import RankBasedEvaluator
@@ -63,8 +63,8 @@ SHAPES = [(seed, n) for seed in range(3) for n in (1, 5, 501, 10_001)]
 def example(seed, n, largest=2_000):
     """Ranks without ties on mixed sizes, and weights.
 
-    The ranks are better than chance, lest an index near 0 be all rounding; one size is large, lest
-    hits@10 be certain.
+    The ranks are better than chance, so that indices are not near 0; one number of candidates is large,
+    so that hits@10 is not certain.
     """
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, largest, n)
@@ -104,7 +104,7 @@ def test_every_pykeen_name_is_parsed(cls):
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_direction_agrees(cls):
-    """Spread and count have no direction for us: a small spread may be the spread of bad ranks."""
+    """Spread and count have no direction in evenrank: a small spread may be that of bad ranks."""
     ours = er.parse(COUNTERPARTS[cls.__name__].format(k=10))
     if ours.increasing is None:
         assert str(ours) in ("std", "var", "mad", "count")
@@ -129,7 +129,7 @@ def test_values_agree(metric, name, seed, n):
 )
 @pytest.mark.parametrize(("seed", "n"), [(0, 5), (1, 501), (2, 501)])
 def test_weighted_values_agree(metric, name, seed, n):
-    """Where PyKEEN weighs at all; std, var and mad have tests of their own below.
+    """Metrics that PyKEEN weights; std, var and mad are tested below.
 
     The ranks are floats for its sake, see test_integer_ranks_of_a_weighted_inverse_median.
     """
@@ -149,9 +149,9 @@ def test_closed_moments_agree(metric, name, seed, n, weighted):
     weights = weights if weighted else None
     ours = er.parse(name)
     base = ours.metric if isinstance(ours, Adjusted) else ours
-    law = er.chance(base, sizes, weights=weights)
-    line = ours.map(law) if isinstance(ours, Adjusted) else Affine(1.0)
-    mean, variance = line(law.mean()), line.scale**2 * law.var()
+    null = er.chance(base, sizes, weights=weights)
+    line = ours.map(null) if isinstance(ours, Adjusted) else Affine(1.0)
+    mean, variance = line(null.mean()), line.scale**2 * null.var()
     rel = 1e-4 if str(base) == "gmr" else 1e-9
     assert mean == pytest.approx(metric.expected_value(sizes, weights=weights), rel=1e-9, abs=1e-9)
     assert variance == pytest.approx(metric.variance(sizes, weights=weights), rel=rel)
@@ -162,9 +162,9 @@ def test_hits_moments_agree_for_every_k(k):
     """[r <= k] is a step: summed over many ranks at a time, it must not be stepped over."""
     metric = ranking.HitsAtK(k=k)
     for sizes in (np.array([20_000]), np.array([5, 300, 20_000, 1_000_000])):
-        law = er.chance(f"hits@{k}", sizes)
-        assert law.mean() == pytest.approx(metric.expected_value(sizes), rel=1e-9)
-        assert law.var() == pytest.approx(metric.variance(sizes), rel=1e-9)
+        null = er.chance(f"hits@{k}", sizes)
+        assert null.mean() == pytest.approx(metric.expected_value(sizes), rel=1e-9)
+        assert null.var() == pytest.approx(metric.variance(sizes), rel=1e-9)
     # under ties the same sum runs over the ranks a tie allows
     tied = er.Ranks([0], [19_999], [20_000]).evaluate(f"hits@{k}")[f"hits@{k}"]
     assert tied == pytest.approx(k / 20_000, rel=1e-9)
@@ -172,20 +172,20 @@ def test_hits_moments_agree_for_every_k(k):
 
 @pytest.mark.parametrize("name", ["hmr", "imr", "igmr", "median", "1/median"])
 def test_sampled_moments_agree(name):
-    """PyKEEN knows these under chance only by sampling; ours must lie within its sampling error."""
+    """PyKEEN can only sample these under random ranking; ours must lie within the sampling error."""
     metric = next(p.values[0] for p in PAIRS if p.id == name)
     _, sizes, _ = example(0, 51, largest=300)
     sample = metric.get_sampled_values(sizes, 4_000, generator=np.random.default_rng(1))
-    law = er.chance(name, sizes)
-    assert abs(sample.mean() - law.mean()) < 5 * law.std() / sample.size**0.5
+    null = er.chance(name, sizes)
+    assert abs(sample.mean() - null.mean()) < 5 * null.std() / sample.size**0.5
     error = np.std((sample - sample.mean()) ** 2) / sample.size**0.5
-    assert abs(sample.var(ddof=1) - law.var()) < 5 * error
+    assert abs(sample.var(ddof=1) - null.var()) < 5 * error
     with pytest.raises(ranking.NoClosedFormError):
         metric.expected_value(sizes)
 
 
 def test_z_of_decreasing_metrics_has_the_same_sign():
-    """Both turn z around where small values are good, so that positive is better than chance."""
+    """Both negate z if small values are good, so that positive is better than chance."""
     sizes, good = np.full(9, 100), np.full(9, 3)
     for metric in (ranking.ZArithmeticMeanRank(), ranking.ZGeometricMeanRank()):
         theirs = metric(good, num_candidates=sizes)
@@ -200,7 +200,7 @@ def test_gmr_variance_cancels_in_pykeen():
     """PyKEEN subtracts `prod E[x]^2` from `prod E[x^2]`; we keep the difference from the start.
 
     The two products agree in more and more digits as tasks are added. On a few tasks every outcome
-    can be listed; for many tasks of one size the law is a power, taken here with 60 digits.
+    can be listed; for many tasks of one size the products are powers, computed here with 60 digits.
     """
     mpmath = pytest.importorskip("mpmath", reason="the reference needs mpmath")
     few = [2, 3, 5, 7, 11, 13]
@@ -232,7 +232,7 @@ def test_even_median():
 
 
 def test_even_median_under_chance():
-    """The mean of the two middle order statistics has its own law, not that of either of them."""
+    """The mean of the two middle order statistics has its own distribution, not that of either."""
     sizes = [3, 4, 5, 6]
     exact, listed = er.chance("median", sizes), er.chance("median", sizes, method="enumerate")
     assert exact.mean() == pytest.approx(listed.mean(), rel=1e-12)
@@ -266,7 +266,7 @@ def test_integer_ranks_of_a_weighted_inverse_median():
 
 
 def test_certain_outcomes():
-    """With at most k candidates every hit is certain: PyKEEN says 0, the level of chance; we refuse.
+    """With at most k candidates every hit is certain: PyKEEN returns 0; evenrank raises.
 
     The number does not exist, and 0 reads as a model that is no better than chance.
     """
@@ -278,7 +278,7 @@ def test_certain_outcomes():
 
 
 def test_adjusted_hits_keep_their_k():
-    """PyKEEN files adjusted hits at every k under one key, so of 1, 3, 5 and 10 only one is left."""
+    """PyKEEN stores adjusted hits at every k under one key, so only one of 1, 3, 5 and 10 is left."""
     metrics = RankBasedEvaluator().metrics
     for cls, prefix in ((ranking.AdjustedHitsAtK, "ah"), (ranking.ZHitsAtK, "zh")):
         made = [m.key for m in metrics if isinstance(m, cls)]
@@ -288,7 +288,7 @@ def test_adjusted_hits_keep_their_k():
 
 
 def test_candidates_include_the_target():
-    """PyKEEN's helper takes away the ranked answer too; its evaluator, and we, keep it.
+    """PyKEEN's helper also removes the target; its evaluator and evenrank keep it.
 
     Of five entities two are known tails of (0, 0, ?): the ranked one, and one that is filtered out.
     """
@@ -306,7 +306,7 @@ def test_candidates_include_the_target():
 def test_published_expectations_leave_the_target_out():
     """The command that publishes PyKEEN's expected metrics takes its sizes from that helper.
 
-    On Nations every count is the atlas's less one, and the expected MRR is a seventh too large.
+    On Nations every count is that of the atlas minus one, and the expected MRR is a seventh too large.
     """
     from pykeen.datasets.cli import expected_metrics
 
@@ -386,7 +386,7 @@ def test_metrics_of_tied_ranks_agree(metric, name, ties):
 def test_a_constant_model_is_at_chance_level():
     """Our default averages the metric over a tie; PyKEEN takes the metric of the average rank.
 
-    A model that scores everything alike orders at random. Only the first says so: 1/r of the middle
+    A constant model ranks at random. Only our default has its chance level: 1/r of the middle
     rank is less than the mean of 1/r, and no middle rank is among the first ten.
     """
     scores, target = np.zeros((20, 101), dtype=np.float32), np.arange(20)
@@ -400,7 +400,7 @@ def test_a_constant_model_is_at_chance_level():
 
 
 def test_nan_scores():
-    """A NaN compares with nothing: PyKEEN gives rank 1/2 and with it an MRR of 2; we refuse it."""
+    """A NaN compares with nothing: PyKEEN gives rank 1/2 and with it an MRR of 2; evenrank raises."""
     scores = np.full((3, 5), np.nan, dtype=np.float32)
     theirs = pykeen_ranks(scores, np.zeros(3, dtype=int), np.zeros(scores.shape, dtype=bool))
     assert theirs.realistic.tolist() == [0.5] * 3
@@ -411,7 +411,7 @@ def test_nan_scores():
 
 
 def test_infinite_scores():
-    """An infinity orders like any number, so its owner stays a candidate.
+    """Infinite scores are ordered like others, so their entities stay candidates.
 
     PyKEEN counts finite scores only: here that leaves rank 3 of 2 candidates, and an index below -1.
     """

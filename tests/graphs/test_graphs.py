@@ -1,4 +1,4 @@
-"""Graphs: every layout gives the same graph, and what cannot be right says where it is wrong."""
+"""Graphs: every layout gives the same graph, and errors in files name their place."""
 
 import csv
 import gzip
@@ -80,7 +80,7 @@ def openke(rows=IDS, end="\n", separator=" "):
         f"{s}2id__txt": counted(array[:, [0, 2, 1]].tolist(), separator) for s, array in rows.items()
     }
     names = [(name, i) for i, name in enumerate(ENTITIES)]
-    files["entity2id__txt"] = counted(names[::-1], "\t")  # the order of lines means nothing
+    files["entity2id__txt"] = counted(names[::-1], "\t")  # in any order of lines
     files["relation2id__txt"] = counted([(name, i) for i, name in enumerate(RELATIONS)], "\t")
     return files
 
@@ -277,7 +277,7 @@ def test_of_arrays():
 
 
 def test_of_takes_what_numpy_takes_and_copies():
-    class Tensor:  # as torch's: on the CPU it turns into an array, elsewhere it refuses
+    class Tensor:  # as torch's: converts to an array on the CPU only
         def __init__(self, device):
             self.device = device
 
@@ -331,7 +331,7 @@ def test_bad_arrays(arguments, message):
     assert "\n" not in str(caught.value)
 
 
-# What the graph says of itself --------------------------------------------------------------
+# Hash, representation and findings --------------------------------------------------------------
 
 
 def renumbered(graph, seed):
@@ -469,7 +469,7 @@ def test_numbers_as_names(tmp_path):
     assert load(put(tmp_path / "ten", train__txt=lines([(i, 0, i) for i in range(10)]))).notes == ()
 
 
-# Files that cannot be right ------------------------------------------------------------------
+# Invalid files ------------------------------------------------------------------
 
 GOOD = "a\tr\tb\n" * 3
 TRUNCATED = gzip.compress(np.random.default_rng(0).bytes(999))[:500]
@@ -778,7 +778,7 @@ WRONG = [
     ],
 )
 def test_arguments_of_the_wrong_type(call, fine):
-    """One line of ours, and no TypeError from within."""
+    """An InputError of one line, not a TypeError from internal code."""
     for x in WRONG:
         if any(x is value or (type(x) is type(value) and x == value) for value in fine):
             call(x)

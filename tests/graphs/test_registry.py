@@ -1,4 +1,4 @@
-"""Benchmarks by name: what is known of them, where they are looked for, and downloads that go wrong."""
+"""Benchmarks by name: the registry, search of folders, and downloads that fail."""
 
 import gzip
 import hashlib
@@ -36,7 +36,7 @@ def raises(message: str):
     return pytest.raises(er.errors.InputError, match=message)
 
 
-# What is known ------------------------------------------------------------------------------
+# Registry ------------------------------------------------------------------------------
 
 
 def counted_by_hand(name: str) -> registry.Entry:
@@ -569,7 +569,7 @@ def test_progress_is_shown_on_terminals_only(server, cache, monkeypatch):
         (cache / "train.txt").unlink()
 
 
-# Where a benchmark is looked for ------------------------------------------------------------
+# Places ------------------------------------------------------------
 
 
 def put(folder: Path, files: dict[str, bytes]) -> Path:
@@ -755,7 +755,7 @@ def test_data_fetch(monkeypatch, cache, tmp_path):
     assert json.loads(run("data", "fetch", "nations", "--format", "json")) == {"nations": "bundled"}
     assert "no such data set; got 'wn18r'" in run("data", "fetch", "nations", "wn18r", code=2)
     for name in ("HTTPS_PROXY", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # no server
     line = run("data", "fetch", "wn18rr", "--quiet", code=2)
     assert line.startswith(
         "WN18RR: cannot download train.txt; got ProxyError from raw.githubusercontent"

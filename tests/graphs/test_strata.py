@@ -34,7 +34,7 @@ def tens(count):
 
 
 def slow_cardinality(triples, relation):
-    """Bordes et al. 2013, word by word: average the sizes of the sets, and compare with 1.5."""
+    """By definition (Bordes et al. 2013): average the sizes of the sets, and compare with 1.5."""
     heads, tails = defaultdict(set), defaultdict(set)
     for h, r, t in triples:
         if r == relation:

@@ -1,4 +1,4 @@
-"""evenrank inside PyKEEN: its pipelines, early stoppers and searches, the same numbers key by key."""
+"""evenrank as evaluator of PyKEEN's pipelines, early stoppers and searches: the same values."""
 
 import runpy
 import warnings
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from keen import DATA, GRAPH, made, refused, results, torch
+from keen import DATA, GRAPH, error_of, made, results, torch
 
 import evenrank as er
 
@@ -174,12 +174,12 @@ def test_unsupported_arguments_raise():
     with pytest.raises(TypeError, match="restrict_entites_to"):
         results(EvenRankEvaluator(), model, restrict_entites_to=[0, 1])
     for targets in ("tail", ["tial"]):
-        assert f"got {targets!r}" in refused(results, EvenRankEvaluator(), model, targets=targets)
+        assert f"got {targets!r}" in error_of(results, EvenRankEvaluator(), model, targets=targets)
     for other in (test.numpy(), DATA[False].testing):
-        said = refused(results, EvenRankEvaluator(), model, mapped_triples=other)
+        said = error_of(results, EvenRankEvaluator(), model, mapped_triples=other)
         assert f"got {type(other).__name__}" in said
-    assert "memory" in refused(EvenRankEvaluator, memory="much")
-    assert "threads" in refused(EvenRankEvaluator, threads=0)
+    assert "memory" in error_of(EvenRankEvaluator, memory="much")
+    assert "threads" in error_of(EvenRankEvaluator, threads=0)
 
 
 def test_a_black_box_is_noted_once():
@@ -201,7 +201,7 @@ def test_tie_breaking_rules_are_distinguished():
 
 
 def test_ranks_are_available_after_evaluation():
-    """What PyKEEN has no word for can be asked of the ranks."""
+    """Metrics that PyKEEN lacks can be computed from the ranks."""
     evaluator = EvenRankEvaluator()
     found = results(evaluator, made("TransE"))
     ranks = evaluator.ranked
@@ -213,7 +213,7 @@ def test_ranks_are_available_after_evaluation():
 
 
 def test_raw_ranking_works():
-    """PyKEEN's evaluator refuses it."""
+    """PyKEEN's evaluator does not support it."""
     model = made("TransE")
     with pytest.raises(ValueError, match="needs the true scores"):
         results(RankBasedEvaluator(filtered=False), model)
@@ -224,7 +224,7 @@ def test_raw_ranking_works():
 
 
 def test_a_diverged_model_raises():
-    """PyKEEN would call it perfect: its MRR is 2 when every score is NaN."""
+    """PyKEEN's MRR is 2 if every score is NaN."""
     model = made("TransE")
     with torch.no_grad():
         model.entity_representations[0]._embeddings.weight.fill_(float("nan"))
@@ -232,12 +232,12 @@ def test_a_diverged_model_raises():
     assert theirs["both.realistic.inverse_harmonic_mean_rank"] == 2
     evaluator = EvenRankEvaluator()
     results(evaluator, made("TransE"))
-    assert "NaN" in refused(results, evaluator, model)
+    assert "NaN" in error_of(results, evaluator, model)
     assert evaluator.ranked is None
 
 
 def test_inductive_modes_are_left_to_pykeen():
-    """Each has entities of its own; a model without any is refused by PyKEEN itself."""
+    """Inductive models have separate entities; PyKEEN raises for models without any."""
     with pytest.raises(ValueError, match="TransE does not support inductive mode: validation"):
         results(EvenRankEvaluator(mode="validation"), made("TransE"))
 

@@ -1,11 +1,11 @@
-"""Ranks and scores of other libraries: the numbers they give are the numbers that come out."""
+"""Imported ranks and scores of other libraries have the metrics of these libraries."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from foreign import NATIONS, PARTS, TASK, refused, same, shell, truth
+from foreign import NATIONS, PARTS, TASK, same, shell, shell_error, truth
 
 import evenrank as er
 from evenrank.integrations import dumps, ogb
@@ -97,26 +97,32 @@ def test_ogb_in_the_shell(tmp_path):
     assert [label for label, _ in ranks.by("file")] == [("head",), ("tail",)]
     positive, negative = scores(1)
     assert same(ranks[200:], er.Ranks.from_scores(np.column_stack([positive, negative]), 0))
-    twice = refused("import", "ogb", tmp_path / "head.npz", tmp_path / "head.npz")
+    twice = shell_error("import", "ogb", tmp_path / "head.npz", tmp_path / "head.npz")
     assert twice.startswith("the same file of predictions twice; got")
-    assert refused("import", "ogb", tmp_path / "none.npz") == f"no such file; got {tmp_path}/none.npz"
-    assert refused("import", "ogb", tmp_path / "none.pt") == f"no such file; got {tmp_path}/none.pt"
+    assert (
+        shell_error("import", "ogb", tmp_path / "none.npz") == f"no such file; got {tmp_path}/none.npz"
+    )
+    assert shell_error("import", "ogb", tmp_path / "none.pt") == f"no such file; got {tmp_path}/none.pt"
     (tmp_path / "bad.npz").write_text("no")
-    assert refused("import", "ogb", tmp_path / "bad.npz").startswith(f"cannot read {tmp_path}/bad.npz")
+    assert shell_error("import", "ogb", tmp_path / "bad.npz").startswith(
+        f"cannot read {tmp_path}/bad.npz"
+    )
     np.savez_compressed(tmp_path / "bad.npz", y_pred_pos=positive, y_pred_neg=negative)
     damaged = bytearray((tmp_path / "bad.npz").read_bytes())
     damaged[200:260] = b"\xff" * 60
     (tmp_path / "bad.npz").write_bytes(damaged)
-    assert refused("import", "ogb", tmp_path / "bad.npz").startswith(f"cannot read {tmp_path}/bad.npz")
+    assert shell_error("import", "ogb", tmp_path / "bad.npz").startswith(
+        f"cannot read {tmp_path}/bad.npz"
+    )
     (tmp_path / "other").mkdir()
     np.savez(tmp_path / "other/head.npz", y_pred_pos=positive, y_pred_neg=negative)
     both = tmp_path / "head.npz", tmp_path / "other/head.npz"
     shell("import", "ogb", *both, "-o", out)  # two files of one name stay two
     assert [label for label, _ in er.Ranks.load(out).by("file")] == [(str(path),) for path in both]
-    assert refused("import", "ogb", out, "--sides", "tail").startswith(
+    assert shell_error("import", "ogb", out, "--sides", "tail").startswith(
         "--sides does not apply to ogb; allowed"
     )
-    assert refused("import", "ogb", out, "--lenient") == (
+    assert shell_error("import", "ogb", out, "--lenient") == (
         "--lenient does not apply to ogb; allowed: anyburl, lists, trec, wikikg90m"
     )
 
@@ -130,19 +136,19 @@ def test_ogb_from_files_of_torch(tmp_path):
     shell("import", "ogb", file, "-o", out)
     assert same(er.Ranks.load(out), expected)
     torch.save({"y_pred_pos": positive, "y_pred_neg": negative}, file)  # NumPy's arrays are pickled
-    assert refused("import", "ogb", file).endswith("use trust_pickle=True")
+    assert shell_error("import", "ogb", file).endswith("use trust_pickle=True")
     shell("import", "ogb", file, "-o", out, "--trust-pickle")
     assert same(er.Ranks.load(out), expected)
     torch.save({0: torch.ones(2)}, file)
-    assert refused("import", "ogb", file) == "no y_pred_pos; got 0"
+    assert shell_error("import", "ogb", file) == "no y_pred_pos; got 0"
 
 
-# Ranks that others counted --------------------------------------------------------------------------
+# Ranks of other libraries --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("corrupted", ["s,o", "s", "o"])
 def test_ampligraph_gives_its_own_metrics(corrupted):
-    """What the real library said is in tests/reference, with the script that asked it."""
+    """Values of the library are in tests/reference, with the script that computed them."""
     frozen = json.loads((Path(__file__).parents[1] / "reference" / "ampligraph_ranks.json").read_text())[
         corrupted
     ]
@@ -204,23 +210,23 @@ def test_ampligraph_in_the_shell(tmp_path):
     assert (ranks.better + 1).tolist() == [2, 4, 1, 3]
     assert ranks.keys["side"].tolist() == ["tail", "tail", "head", "head"]
     assert ranks.protocol.extra["settled"] == "best"
-    assert refused("import", "ampligraph", tmp_path / "ranks.npy") == (
+    assert shell_error("import", "ampligraph", tmp_path / "ranks.npy") == (
         "the number of candidates is not known; name the graph that was ranked with --data, or the "
         "number with --candidates"
     )
     np.savez(tmp_path / "two.npz", a=[1], b=[2])
-    assert refused("import", "ampligraph", tmp_path / "two.npz", "--candidates", 9) == (
+    assert shell_error("import", "ampligraph", tmp_path / "two.npz", "--candidates", 9) == (
         f"{tmp_path}/two.npz has more than one array; got a, b"
     )
     array = tmp_path / "ranks.npy"
-    assert refused("import", "ampligraph", array, "--candidates", 9, "--filter", "none") == (
+    assert shell_error("import", "ampligraph", array, "--candidates", 9, "--filter", "none") == (
         "--filter needs a graph; name the graph with --data NAME_OR_FOLDER"
     )
-    assert refused("import", "ampligraph", array, "--candidates", 9, "--data", "nations") == (
+    assert shell_error("import", "ampligraph", array, "--candidates", 9, "--data", "nations") == (
         "--data excludes --candidates; leave one of them out"
     )
     many = (tmp_path / "ranks.npy", tmp_path / "two.npz")
-    assert refused("import", "ampligraph", *many, "--candidates", 9).startswith(
+    assert shell_error("import", "ampligraph", *many, "--candidates", 9).startswith(
         "this source is read from one file"
     )
 

@@ -1,4 +1,4 @@
-"""PyKEEN's models and triples inside evenrank: the same numbers, interaction by interaction."""
+"""Models and triples of PyKEEN in evenrank: the same scores for every interaction."""
 
 import pickle
 import warnings
@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from keen import DATA, GRAPH, TASK, composed, made, models, refused, results, torch
+from keen import DATA, GRAPH, TASK, composed, error_of, made, models, results, torch
 
 import evenrank as er
 
@@ -148,7 +148,7 @@ def test_a_black_box_scores_every_side(inverse):
         assert np.allclose(box.score(asked, some), everything[:, some])
         assert np.allclose(box.score(asked, each), np.take_along_axis(everything, each, axis=1))
     pair = np.array([[-1, 0, -1]])
-    assert "PyKEEN models cannot answer this query; got [-1, 0, -1]" in refused(
+    assert "PyKEEN models cannot answer this query; got [-1, 0, -1]" in error_of(
         box.score, pair, slice(0, 9)
     )
 
@@ -181,7 +181,7 @@ def test_rows_are_those_of_the_forward_pass(tmp_path):
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (found, BlackBox(model)))
     assert np.array_equal(ours.better, theirs.better)
     torch.save(model, tmp_path / "model.pkl")
-    assert "got its rows are normalised at every use; if you trust" in refused(
+    assert "got its rows are normalised at every use; if you trust" in error_of(
         load, tmp_path / "model.pkl"
     )
     again = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
@@ -246,7 +246,7 @@ def test_models_without_factors_have_a_reason():
 def test_rows_of_another_kind_in_a_file(name, dtype, tmp_path):
     """ComplEx of real rows is another function of them; so is DistMult of complex ones."""
     torch.save(composed(name, 1, dtype=dtype), tmp_path / "model.pkl")
-    assert f"its rows are {'complex' if dtype else 'real'}, unlike" in refused(
+    assert f"its rows are {'complex' if dtype else 'real'}, unlike" in error_of(
         load, tmp_path / "model.pkl"
     )
 
@@ -277,12 +277,12 @@ def test_simple_is_symmetric_in_pykeen():
 
 
 def test_objects_that_are_not_models_raise():
-    assert refused(scorer, 3) == "model must be a PyKEEN model; got int"
+    assert error_of(scorer, 3) == "model must be a PyKEEN model; got int"
 
 
 def test_an_old_version_of_pykeen_raises(monkeypatch):
     monkeypatch.setattr("evenrank._internal.optional._installed", lambda _: "1.10.2")
-    assert refused(scorer, made("TransE")) == (
+    assert error_of(scorer, made("TransE")) == (
         "this version of pykeen is too old; got 1.10.2; allowed: 1.11 or newer; "
         "pip install --upgrade 'evenrank[pykeen]'"
     )
@@ -309,9 +309,9 @@ def test_factories_without_names():
     found = graph(bare, name="bare")
     assert (found.name, found.entities, found.relations) == ("bare", range(14), range(55))
     assert list(factories(found)["training"].entity_to_id) == [str(i) for i in range(14)]
-    assert refused(graph, [[0, 1, 2]]) == "train must be a triples factory of PyKEEN; got list"
-    assert refused(graph, None) == "train must be a triples factory of PyKEEN; got NoneType"
-    assert refused(factories, "x") == "graph must be a Graph; got str; er.load(...)"
+    assert error_of(graph, [[0, 1, 2]]) == "train must be a triples factory of PyKEEN; got list"
+    assert error_of(graph, None) == "train must be a triples factory of PyKEEN; got NoneType"
+    assert error_of(factories, "x") == "graph must be a Graph; got str; er.load(...)"
 
 
 # Files ----------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_factories_without_names():
 def test_models_that_must_be_unpickled(tmp_path):
     model = models.ConvE(triples_factory=DATA[True].training, embedding_dim=32, random_seed=7)
     torch.save(model, tmp_path / "model.pkl")
-    line = refused(load, tmp_path / "model.pkl", GRAPH)
+    line = error_of(load, tmp_path / "model.pkl", GRAPH)
     assert "means to unpickle it, which can run code" in line
     assert line.endswith("use trust_pickle=True")
     box = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
@@ -335,18 +335,18 @@ def test_files_that_cannot_be_read_without_unpickling(name, tmp_path):
     model = made(name)
     torch.save(model, tmp_path / "model.pkl", _use_new_zipfile_serialization=name == "UM")
     why = "UM has no relation embeddings" if name == "UM" else "written by torch before 1.6;"
-    assert why in refused(load, tmp_path / "model.pkl", GRAPH)
+    assert why in error_of(load, tmp_path / "model.pkl", GRAPH)
     again = load(tmp_path / "model.pkl", GRAPH, trust_pickle=True)
     ours, theirs = (er.rank(one, TASK, progress=False) for one in (again, scorer(model)))
     assert np.array_equal(ours.better, theirs.better)
 
 
 def test_models_the_installed_version_cannot_use(tmp_path):
-    """A model that lacks what newer code expects says so when it is loaded, not while it is ranked."""
+    """A model that lacks what newer code expects raises when it is loaded, not during ranking."""
     model = models.ConvE(triples_factory=DATA[True].training, embedding_dim=32, random_seed=7)
     del model.interaction.shape_info  # as before version 1.11
     torch.save(model, tmp_path / "model.pkl")
-    line = refused(load, tmp_path / "model.pkl", trust_pickle=True)
+    line = error_of(load, tmp_path / "model.pkl", trust_pickle=True)
     assert line.startswith("the installed PyKEEN cannot use the model in ")
     assert (
         "AttributeError: 'ConvEInteraction' object has no attribute 'shape_info'; install the version"
@@ -357,7 +357,7 @@ def test_models_the_installed_version_cannot_use(tmp_path):
 def test_pickles_that_torch_did_not_write(tmp_path):
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(made("TransE")))
     for trust_pickle in (False, True):
-        line = refused(load, tmp_path / "model.pkl", trust_pickle=trust_pickle)
+        line = error_of(load, tmp_path / "model.pkl", trust_pickle=trust_pickle)
         assert line.startswith(
             f"{tmp_path / 'model.pkl'} was not written by torch.save; got a file that start"
         )
@@ -366,8 +366,8 @@ def test_pickles_that_torch_did_not_write(tmp_path):
 
 def test_pickles_of_something_else(tmp_path):
     torch.save({"pykeen.": made("TransE").state_dict()}, tmp_path / "state.pt")
-    line = refused(load, tmp_path / "state.pt")
+    line = error_of(load, tmp_path / "state.pt")
     assert line.startswith(f"{tmp_path / 'state.pt'} does not hold a PyKEEN model; got dict; use the ")
     torch.save(DATA[False].training, tmp_path / "triples.pt")
-    line = refused(load, tmp_path / "triples.pt", trust_pickle=True)
+    line = error_of(load, tmp_path / "triples.pt", trust_pickle=True)
     assert "does not hold a PyKEEN model; got TriplesFactory; " in line

@@ -11,7 +11,7 @@ from evenrank import integrations
 
 
 def library(name):
-    """A library of an extra; without it, the test is skipped."""
+    """Import a library of an extra, or skip the test."""
     return pytest.importorskip(name, reason=f"{name} is not installed (make peers installs it)")
 
 

@@ -1,4 +1,4 @@
-"""Top-k lists: what they say of a rank agrees with brute force, with the engine, and with OGB-LSC."""
+"""Top-k lists: bounds of ranks agree with brute force, with the engine, and with OGB-LSC."""
 
 import gzip
 import itertools
@@ -10,7 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import strategies
-from foreign import NATIONS, NOTES, PARTS, TASK, refused, said, same, scored, shell, truth
+from foreign import NATIONS, NOTES, PARTS, TASK, said, same, scored, shell, shell_error, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,7 +184,7 @@ def test_wikikg90m_by_hand_and_in_the_shell(tmp_path):
     )
     assert same(er.Ranks.load(out), ranks)
     np.save(tmp_path / "hr.npy", target)
-    message = refused("import", "wikikg90m", tmp_path / "hr.npy")
+    message = shell_error("import", "wikikg90m", tmp_path / "hr.npy")
     assert message == (
         f"{tmp_path}/hr.npy: unknown array; got hr; allowed: t_pred_top10, t_correct_index, t"
     )
@@ -578,10 +578,10 @@ def test_lists_in_the_shell(tmp_path):
             topk.jsonl(lists, NATIONS, NATIONS.task("test", sides="head")).evaluate("mrr")
         ).splitlines()[2]
     )
-    assert refused("import", "lists", lists) == (
+    assert shell_error("import", "lists", lists) == (
         "the names of entities need a graph; name the graph with --data NAME_OR_FOLDER"
     )
-    assert refused("import", "anyburl", path, "--names", path) == (
+    assert shell_error("import", "anyburl", path, "--names", path) == (
         "--names does not apply to anyburl; allowed: libkge"
     )
 

@@ -10,12 +10,12 @@ from processes import together
 import evenrank as er
 from evenrank import integrations
 
-# what the libraries warn of is theirs to mend
+# warnings of the libraries are ignored
 pytestmark = pytest.mark.filterwarnings("ignore:::(torch|torchmetrics)")
 
 
 def library(name):
-    """A library of an extra; without it, the test is skipped."""
+    """Import a library of an extra, or skip the test."""
     return pytest.importorskip(name, reason=f"{name} is not installed (make peers installs it)")
 
 

@@ -1,4 +1,4 @@
-"""Results where people keep theirs: keys for trackers, frames of every library, extras."""
+"""Export of results: keys for experiment trackers, data frames, extras."""
 
 import json
 import re
@@ -23,14 +23,14 @@ from evenrank.ranks.evaluation import plain_label, plain_metric
 
 ROOT = Path(__file__).parents[2]
 
-# what the libraries, and what they are made of, warn of is theirs to mend
+# warnings of the libraries and their dependencies are ignored
 pytestmark = pytest.mark.filterwarnings(
     "ignore:::(mlflow|wandb|sqlalchemy|alembic|pydantic|google|opentelemetry)"
 )
 
 
 def library(name):
-    """A library of an extra; without it, the test is skipped."""
+    """Import a library of an extra, or skip the test."""
     return pytest.importorskip(name, reason=f"{name} is not installed (make peers installs it)")
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foreign import NOTES, refused, said, same, shell
+from foreign import NOTES, said, same, shell, shell_error
 
 import evenrank as er
 from evenrank.integrations import trec
@@ -196,7 +196,9 @@ def test_trec_in_the_shell(tmp_path, retrieval):
     out = tmp_path / "ranks.parquet"
     shell("import", "trec", lists, judged, "--candidates", 60, "--targets", "first", "-o", out)
     assert same(er.Ranks.load(out), trec.ranks(lists, judged, candidates=60, targets="first"))
-    assert refused("import", "trec", lists, "--candidates", 60) == (
+    assert shell_error("import", "trec", lists, "--candidates", 60) == (
         f"trec needs two files, a run and its judgements; got {lists}"
     )
-    assert refused("import", "trec", lists, judged).startswith("the number of candidates is not known")
+    assert shell_error("import", "trec", lists, judged).startswith(
+        "the number of candidates is not known"
+    )

@@ -1,4 +1,4 @@
-"""Where the source paper's printed formulas are wrong, one test a line: enumeration settles each.
+"""Errors in the printed formulas of Hoyt et al. (2022), each shown by enumeration.
 
 All outcomes of a few small tasks are enumerated, independently of any formula. Each test shows that the
 enumerated number is the corrected one, that the exact null distribution agrees, and that the printed

@@ -1,8 +1,8 @@
-"""Checkpoints of other libraries: what holds of a file whoever wrote it.
+"""Checkpoints of other libraries: tests that apply to all formats.
 
-What the libraries say of a triple is said again from their files, in a test file for each. Where a
-library installs, its own modules score; else files are written to its documented layout, and the scores
-come from the formulas in its source, written down once more, triple by triple.
+Scores of each library are reproduced from its files in a test file for each. If a library is installed,
+its own modules score; otherwise files are written in its documented layout, and scores are computed with
+the formulas of its source, triple by triple.
 """
 
 import json

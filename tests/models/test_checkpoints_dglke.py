@@ -135,7 +135,7 @@ def test_dglke_itself(tmp_path, name):
     try:
         file = distribution("dglke").locate_file("dglke/models/pytorch/score_fun.py")
     except PackageNotFoundError:
-        pytest.skip("the extra `peers` brings it")
+        pytest.skip("not installed (extra: peers)")
     spec = spec_from_file_location("score_fun", file)
     library = module_from_spec(spec)
     spec.loader.exec_module(library)

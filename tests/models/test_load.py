@@ -1,4 +1,4 @@
-"""Checkpoints of other libraries: how one is found, fitted to a graph, and ranked by the shell."""
+"""Checkpoints of other libraries: detection, alignment with a graph, and ranking in the shell."""
 
 import pickle
 import re
@@ -21,7 +21,7 @@ from evenrank.models.readers import checkpoint as _checkpoint
 from evenrank.models.readers.checkpoint import fit, renumbered
 
 
-def refused(call, *args, **kwargs):
+def error_of(call, *args, **kwargs):
     """Return the one line of the error that a call raises."""
     with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
@@ -60,19 +60,19 @@ def test_own_models_are_read_like_others(tmp_path):
 
 def test_unknown_formats_and_names(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"nonsense")
-    line = refused(load, tmp_path / "model.bin")
+    line = error_of(load, tmp_path / "model.bin")
     assert line.startswith(
         f"the format of this checkpoint is not recognised; got {tmp_path / 'model.bin'}; allowed"
     )
     assert all(name in line for name in READERS)
     assert "; set format=, or build the model from its arrays" in line
-    line = refused(load, tmp_path / "nothing")
+    line = error_of(load, tmp_path / "nothing")
     assert line.startswith(
         f"no such file, folder or bundled model; got {tmp_path / 'nothing'}; allowed: "
     )
     assert all(name in line for name in (*READERS, *er.models.bundled()))
-    assert refused(load, "Nations/ComplX").endswith("did you mean nations/complex?")
-    assert "unknown format; got 'nonsense'; allowed: auto, evenrank, " in refused(
+    assert error_of(load, "Nations/ComplX").endswith("did you mean nations/complex?")
+    assert "unknown format; got 'nonsense'; allowed: auto, evenrank, " in error_of(
         load, tmp_path / "model.bin", format="nonsense"
     )
 
@@ -84,14 +84,14 @@ def test_bundled_models_have_names_in_any_case():
         assert found.name.lower() == model
         assert found.vocabulary == er.load(data).vocabulary
     assert np.array_equal(load("nations/complex", mapped=True).entity, load("nations/complex").entity)
-    assert "was not written by torch.save" in refused(load, "nations/complex", format="pykeen")
+    assert "was not written by torch.save" in error_of(load, "nations/complex", format="pykeen")
 
 
 def test_a_file_takes_precedence_over_a_bundled_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nations").mkdir()
     er.models.save(er.models.TransE(np.ones((2, 3)), np.ones((1, 3))), "nations/complex")
-    assert "not recognised; got nations/complex" in refused(load, "nations/complex")
+    assert "not recognised; got nations/complex" in error_of(load, "nations/complex")
     assert repr(load("nations/complex", format="evenrank")) == "TransE(2 entities, 1 relations)"
 
 
@@ -107,10 +107,10 @@ def test_a_file_takes_precedence_over_a_bundled_model(tmp_path, monkeypatch):
     ],
 )
 def test_arguments_of_wrong_types(arguments, options, message):
-    assert re.match(message, refused(load, *arguments, **options))
+    assert re.match(message, error_of(load, *arguments, **options))
 
 
-# Fitting a checkpoint to a graph --------------------------------------------------------------------
+# Aligning a checkpoint with a graph --------------------------------------------------------------------
 
 ENTITIES, RELATIONS = ("a", "b", "c", "d"), ("r", "s", "t")
 GRAPH = er.Graph.of(
@@ -203,14 +203,14 @@ def test_rows_in_order_are_not_copied():
 
 def test_names_and_counts_that_do_not_fit():
     model = next(models(None))
-    line = refused(fit, Checkpoint(model), er.load("umls"), "model.pkl")
+    line = error_of(fit, Checkpoint(model), er.load("umls"), "model.pkl")
     assert line.startswith("model and graph differ in entities; got 4 in model.pkl, 135 in the")
     assert line.endswith("load the graph with unseen='drop'")
-    line = refused(fit, Checkpoint(model, ENTITIES, ("r", "s", "u")), GRAPH, "model.pkl")
+    line = error_of(fit, Checkpoint(model, ENTITIES, ("r", "s", "u")), GRAPH, "model.pkl")
     assert (
         "differ in relations; got 3 in model.pkl, 3 in the graph (not in the model: t); rank on" in line
     )
-    line = refused(fit, Checkpoint(model, "wxyz", RELATIONS), GRAPH, "model.pkl")
+    line = error_of(fit, Checkpoint(model, "wxyz", RELATIONS), GRAPH, "model.pkl")
     assert "(not in the model: a, b, c, ...)" in line
 
 
@@ -252,7 +252,7 @@ def test_files_of_torch_are_unpickled_only_if_trusted(monkeypatch, file):
         return "content"
 
     monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
-    line = refused(_checkpoint.torch_file, file, trust_pickle=False)
+    line = error_of(_checkpoint.torch_file, file, trust_pickle=False)
     assert line == (
         f"reading {file} could run code that is pickled in it; got Weights only load failed.; "
         "if you trust its source, use trust_pickle=True"
@@ -268,7 +268,7 @@ def test_damaged_files_of_torch(monkeypatch, file, trusted):
         raise RuntimeError("") if weights_only and not trusted else pickle.UnpicklingError("broken")
 
     monkeypatch.setattr(_checkpoint, "need", lambda name: torch(read))
-    line = refused(_checkpoint.torch_file, file, trust_pickle=trusted)
+    line = error_of(_checkpoint.torch_file, file, trust_pickle=trusted)
     reason = "UnpicklingError: broken" if trusted else "RuntimeError: RuntimeError"
     assert line == (
         f"cannot read {file}; got {reason}; the file may be damaged, or written by another "

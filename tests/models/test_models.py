@@ -1,4 +1,4 @@
-"""Models on plain arrays: each formula again, in a line of NumPy; products with the same bits; files."""
+"""Models of arrays: formulas against NumPy, products with reproducible bits, files."""
 
 import json
 import pickle
@@ -32,14 +32,14 @@ NAMES += ("RESCAL", "TuckER", "TuckER normalised")
 
 
 def raises(*parts):
-    """Expect one line that says all of this."""
+    """Expect an error of one line with all of these parts."""
     return pytest.raises(
         er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
     )
 
 
 def build(name, inverse=None, dtype=np.float64, seed=0):
-    """Give a model, and its formula for rows (head, relation, tail) of its tables, in float64."""
+    """Return a model, and its formula for rows (head, relation, tail) of its tables, in float64."""
     rng = np.random.default_rng(seed)
     rows = RELATIONS * (2 if inverse else 1)
 
@@ -364,7 +364,7 @@ def test_options_from_numpy_can_be_saved(tmp_path):
 
 
 def test_files_keep_the_vocabulary(tmp_path):
-    """A model is refused on a graph that numbers its rows otherwise."""
+    """Ranking raises for a graph with another numbering."""
     graph = er.Graph.of(
         [[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], entities=["a", "b", "c"], relations=["r"]
     )
@@ -452,7 +452,7 @@ def test_bad_files(header, arrays, parts, tmp_path):
 
 
 def test_good_header_by_hand(tmp_path):
-    """The tests above refuse what they change, not what they start from."""
+    """The file that the tests above modify is valid."""
     written(tmp_path / "model.safetensors", HEADER, **BOTH)
     assert repr(models.load(tmp_path / "model.safetensors")) == "DistMult(4 entities, 2 relations)"
 

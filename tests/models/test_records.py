@@ -1,4 +1,4 @@
-"""PyKEEN's pickles read as records: without PyKEEN, without torch, running nothing that is in them."""
+"""PyKEEN's pickles are read without PyKEEN and torch, and without running code in them."""
 
 import csv
 import gzip
@@ -26,8 +26,8 @@ REFERENCE = Path(__file__).parents[1] / "reference" / "pykeen_models.tar.xz"
 QUERIES = np.array([(entity, relation) for entity in range(6) for relation in range(3)])
 
 
-def refused(call, *args, **kwargs):
-    """Give the one line that says why a call is refused."""
+def error_of(call, *args, **kwargs):
+    """Return the error of a call, which has one line."""
     with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
     return str(caught.value)
@@ -38,7 +38,7 @@ def refused(call, *args, **kwargs):
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
-    """Give a folder of pickles by several versions of PyKEEN (see tests/reference/pykeen_models.py)."""
+    """Return pickles of several versions of PyKEEN (see tests/reference/pykeen_models.py)."""
     folder = tmp_path_factory.mktemp("pykeen")
     with tarfile.open(REFERENCE) as archive:
         archive.extractall(folder, filter="data")
@@ -61,7 +61,7 @@ def test_old_pickles_have_the_scores_of_the_version_that_wrote_them(old, version
         assert not file.exists()  # there was none
         return
     if (version, name) == ("1.6.0", "SimplE"):
-        assert refused(load, file).endswith("use trust_pickle=True")
+        assert error_of(load, file).endswith("use trust_pickle=True")
         return
     model, theirs = load(file), json.loads(file.with_suffix(".json").read_text())
     assert (model.entities, model.relations, model.inverse) == (6, 3, "interleaved")
@@ -123,20 +123,20 @@ def saved(old, tmp_path, entities="abcdef"):
 def test_an_incomplete_folder(old, tmp_path):
     folder = saved(old, tmp_path, entities="abcde")
     names = folder / "training_triples" / "entity_to_id.tsv.gz"
-    line = refused(load, folder)
+    line = error_of(load, folder)
     assert line.startswith(f"{names} is not the dictionary of this model; got 5 entities for 6 rows")
     with gzip.open(names, "wt") as file:
         file.write("id\tlabel\n0\ta\n2\tb\n")
-    assert refused(load, folder).startswith(
+    assert error_of(load, folder).startswith(
         f"cannot read {names}; got KeyError: 1; the file may be damaged"
     )
     names.write_bytes(names.read_bytes()[:-9])
-    assert refused(load, folder).startswith(f"cannot read {names}; got ")
+    assert error_of(load, folder).startswith(f"cannot read {names}; got ")
     names.unlink()
-    line = refused(load, folder)
+    line = error_of(load, folder)
     assert "missing entity_to_id.tsv.gz; got only relation_to_id.tsv.gz; copy the" in line
     (folder / "trained_model.pkl").unlink()
-    line = refused(load, folder)
+    line = error_of(load, folder)
     assert line.startswith(
         f"incomplete checkpoint {folder}: missing trained_model.pkl; got training_triples"
     )
@@ -146,13 +146,13 @@ def test_a_damaged_pickle(old, tmp_path):
     content, damaged = (old / "1.11.1" / "TransE.pkl").read_bytes(), tmp_path / "model.pkl"
     damaged.write_bytes(content[: len(content) // 2])
     for trust_pickle in (False, True):
-        line = refused(load, damaged, trust_pickle=trust_pickle)
+        line = error_of(load, damaged, trust_pickle=trust_pickle)
         assert line.startswith(f"cannot read {damaged}; got EOFError: truncated archive; the file may")
     damaged.write_bytes(content.replace(b"entity_representations", b"entity_representationz"))
-    assert "got BadZipFile: Bad CRC-32 for file" in refused(load, damaged)
+    assert "got BadZipFile: Bad CRC-32 for file" in error_of(load, damaged)
 
 
-# What a pickle could try ----------------------------------------------------------------------------
+# Malicious pickles ----------------------------------------------------------------------------
 
 
 class Attack:
@@ -184,7 +184,7 @@ class Tensor:
 
 
 def named(module, name):
-    """Give a function that is pickled as a name of another library."""
+    """Return a function that is pickled as a name of another library."""
     return type(name, (), {"__module__": module, "__qualname__": name})
 
 
@@ -225,7 +225,7 @@ def test_nothing_in_a_pickle_runs(tmp_path):
     target = tmp_path / "made"
     path = written(tmp_path / "model.pkl", thing("pykeen.models", "Model", loss=Attack(target)))
     assert isinstance(records(path).loss, Record)
-    line = refused(load, path)
+    line = error_of(load, path)
     assert line.startswith(f"reading {path} means to unpickle it, which can run code in it; got ")
     assert line.endswith("if you trust its source, use trust_pickle=True")
     assert not target.exists()
@@ -261,14 +261,14 @@ def test_tensors_never_exceed_their_storage(tmp_path, shape, strides, offset):
 
 
 def test_tensors_are_stored_as_numbers(tmp_path):
-    """Not of a tensor that shows one number many times, behind which there is other memory."""
+    """The storage of a tensor cannot be another tensor, which could expose other memory."""
     path = written(tmp_path / "file", Tensor((4,), (1,), storage=Tensor((4,), (0,), offset=3)))
     with pytest.raises(Unreadable, match="a tensor without numbers"):
         records(path)
 
 
 def test_objects_have_no_numpy_protocols(tmp_path):
-    """Where numbers are in memory is not for a file to say."""
+    """A file cannot point NumPy to arbitrary memory."""
     place = {"data": (NUMBERS.ctypes.data, True), "typestr": "<f4", "shape": (4,), "version": 3}
     module = {"__array_interface__": place}
     for content in (module, {"_parameters": module}):
@@ -362,7 +362,7 @@ def test_models_that_cannot_be_identified_raise(tmp_path):
             "SimplE of PyKEEN before 1.9 is not supported",
         ),
     ):
-        line = refused(load, written(tmp_path / "model.pkl", content), format="pykeen")
+        line = error_of(load, written(tmp_path / "model.pkl", content), format="pykeen")
         assert why in line, line
         assert line.endswith("use trust_pickle=True")
 

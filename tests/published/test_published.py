@@ -1,4 +1,4 @@
-"""Published values: adjusted, converted back, read from tables, ranked; each number in two ways."""
+"""Published values: adjusted, converted back, read from tables and ranked, each checked in two ways."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ def raises(message, error=er.errors.EvenrankError):
 
 
 def run(*arguments, code=0, folder=None):
-    """Run the command; on failure, the one line on stderr."""
+    """Run the command; on failure, return the line on stderr."""
     command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
     assert done.returncode == code, done.stderr

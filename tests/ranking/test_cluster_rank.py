@@ -1,4 +1,4 @@
-"""Ranking by the workers of a cluster: the bits of one process, whoever dies on the way."""
+"""Ranking by the workers of a cluster: the same bits as one process, also if workers die."""
 
 import logging
 import os
@@ -76,8 +76,8 @@ def slow(seconds):
     return by_hash
 
 
-def refuses(*parts, kind=er.errors.InputError):
-    """Expect one line that says all of this."""
+def raises(*parts, kind=er.errors.InputError):
+    """Expect an error of one line with all of these parts."""
     return pytest.raises(kind, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts))
 
 
@@ -196,7 +196,7 @@ def finished(folder):
     return {path.name: path.stat().st_ino for path in (folder / "parts").glob("[0-9]*.parquet")}
 
 
-# What goes wrong ----------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------
 
 
 def test_nan_scores_of_workers_are_named(client, kinships, tmp_path):
@@ -205,7 +205,7 @@ def test_nan_scores_of_workers_are_named(client, kinships, tmp_path):
 
         return np.full((len(queries), candidates.stop - candidates.start), np.nan)
 
-    with refuses(r"scores contain NaN \(query"):
+    with raises(r"scores contain NaN \(query"):
         er.cluster.rank(lost, kinships, client, checkpoint=tmp_path, progress=False)
 
 
@@ -225,7 +225,7 @@ def test_a_block_that_kills_its_workers_is_not_retried_forever(client, kinships,
     with (
         failing,
         here,
-        refuses(
+        raises(
             "workers died repeatedly while ranking one block", "memory", kind=er.errors.EvenrankError
         ),
     ):
@@ -235,7 +235,7 @@ def test_a_block_that_kills_its_workers_is_not_retried_forever(client, kinships,
 
 def test_no_cluster(kinships, tmp_path):
     model = er.models.load(MODELS / "kinships-complex.safetensors")
-    with refuses("not a Dask client; got str"):
+    with raises("not a Dask client; got str"):
         er.cluster.rank(model, kinships, "local", checkpoint=tmp_path)
 
 
@@ -266,14 +266,12 @@ def test_files_missing_on_workers_raise(tmp_path):
     np.save(path, np.eye(6))
     parcel = Parcel([np.load(path, mmap_mode="r")])
     path.rename(tmp_path / "elsewhere.npy")
-    with refuses(
-        "a worker cannot map the file of the model", "table.npy", "No such file", "all workers"
-    ):
+    with raises("a worker cannot map the file of the model", "table.npy", "No such file", "all workers"):
         _ = parcel.scorer
     np.save(path, np.eye(6) * 2)
-    with refuses("a worker has another model at this path; got .*table.npy"):
+    with raises("a worker has another model at this path; got .*table.npy"):
         _ = parcel.scorer
-    with refuses("this model cannot be sent to workers; got .*lock"):
+    with raises("this model cannot be sent to workers; got .*lock"):
         Parcel(__import__("threading").Lock())
 
 
@@ -303,7 +301,7 @@ def test_a_cluster_that_ends_too_early(kinships, end, message, tmp_path):
         distributed.Client(cluster) as client,
         mock.patch.object(Checkpoint, "keep", keep_and_end),
         mock.patch.object(_rank, "PATIENCE", 1),
-        refuses(message, kind=er.errors.EvenrankError),
+        raises(message, kind=er.errors.EvenrankError),
     ):
         er.cluster.rank(slow(0.01), kinships, client, checkpoint=tmp_path / "run", progress=False)
     assert finished(tmp_path / "run")

@@ -287,7 +287,7 @@ PLACES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
 
 def harsh(rng, *shape):
-    """Give numbers of very different sizes, with rows and columns that vanish or are not finite."""
+    """Return numbers of very different sizes, with rows and columns that vanish or are not finite."""
     spread = rng.choice([0, 3, 40, 300])
     with np.errstate(over="ignore"):
         matrix = rng.standard_normal(shape) * 10.0 ** rng.integers(-spread, spread + 1, shape)

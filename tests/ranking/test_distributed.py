@@ -1,4 +1,4 @@
-"""Ranking by several processes: the bits of one, whatever is shared out, and an end that is a word."""
+"""Ranking by several processes: the same bits as one, for any mesh, and clear errors."""
 
 import os
 import signal
@@ -307,7 +307,7 @@ def test_fb15k237_by_blocks_of_candidates(tmp_path):
     together(rank_fb15k237, 4, tmp_path)
 
 
-# Into a folder --------------------------------------------------------------------------------------
+# Checkpoint folders -------------------------------------------------------------------------------
 
 
 def rank_with_checkpoint(folder, mesh, after=None):
@@ -391,7 +391,7 @@ def test_a_run_of_one_process_is_resumed_by_several(tmp_path):
     )
 
 
-# What processes refuse, and how they end ------------------------------------------------------------
+# Errors and failures ------------------------------------------------------------
 
 TASK = er.Task.of(np.arange(40)[:, None] % 8, np.arange(40) % 9, size=9)
 TABLE = numbers(9, 3)
@@ -402,7 +402,7 @@ def scorer(queries, candidates):
     return FACTORED.score(queries, candidates)
 
 
-def refused(*parts, **options):
+def raises(*parts, **options):
     """Rank, and expect one line that says all of this."""
     options = {"scorer": FACTORED, "task": TASK, **options}
     with pytest.raises(
@@ -416,36 +416,36 @@ def rank_badly():
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
     for text in ("rows", "queries=x", "queries=", "queries,queries", ""):
-        refused("unknown mesh", f"got '{text}'", "allowed: 'queries'", mesh=text)
-    refused("not a mesh", "got int", "a DeviceMesh of torch", mesh=4)
+        raises("unknown mesh", f"got '{text}'", "allowed: 'queries'", mesh=text)
+    raises("not a mesh", "got int", "a DeviceMesh of torch", mesh=4)
     for text in ("queries=3", "candidates=2,queries=2", "queries,candidates", "queries=0"):
-        refused("the mesh does not fit the number of processes", f"'{text}' and 2 processes", mesh=text)
+        raises("the mesh does not fit the number of processes", f"'{text}' and 2 processes", mesh=text)
     for names in (None, ("data", "candidates")):
         mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=names)
-        refused("what the processes divide", "allowed: queries and candidates", mesh=mesh)
+        raises("what the processes divide", "allowed: queries and candidates", mesh=mesh)
     alone = DeviceMesh("cpu", [0], mesh_dim_names=("queries",))
     if distributed.get_rank():
-        refused("not in the mesh", "got process 1", mesh=alone)
+        raises("not in the mesh", "got process 1", mesh=alone)
     else:
         assert alike(er.rank(FACTORED, TASK, mesh=alone), er.rank(FACTORED, TASK))
     apart = "only certified float64 scores allow a mesh to divide"
-    refused(apart, "got scores: as given", "mesh='queries'", scorer=scorer, mesh="candidates")
-    refused(apart, "got scores: float32", exact=False, mesh="candidates")
+    raises(apart, "got scores: as given", "mesh='queries'", scorer=scorer, mesh="candidates")
+    raises(apart, "got scores: float32", exact=False, mesh="candidates")
     table = TABLE.copy()
     table[6] = np.nan  # a target, too, so that both processes hear of it
     lost = er.Factored("dot", table, FACTORED.queries)
-    refused("scores contain NaN", "query", "candidate 6", scorer=lost, mesh="candidates")
+    raises("scores contain NaN", "query", "candidate 6", scorer=lost, mesh="candidates")
     own = er.Factored("dot", TABLE + distributed.get_rank(), FACTORED.queries)
-    refused("all processes need the same model and task", "process [01]", scorer=own, mesh="queries")
+    raises("all processes need the same model and task", "process [01]", scorer=own, mesh="queries")
     drawn = sample(TASK, 2, seed=distributed.get_rank())
-    refused("the same model and task", "sample with the same seed", task=drawn, mesh="queries")
+    raises("the same model and task", "sample with the same seed", task=drawn, mesh="queries")
     small = er.Factored("dot", TABLE[: 9 - distributed.get_rank()], FACTORED.queries)
     with pytest.raises(
         er.errors.EvenrankError, match="the model has 8 candidates on side answer, the task 9"
     ):  # in both, by both
         er.rank(small, TASK, mesh="queries")
     empty = er.Task.of([[0], [1]], [6, 6], size=9, candidates=[[], []], outside="add")
-    refused("scores contain NaN", "candidate 6", scorer=lost, task=empty, mesh="candidates")
+    raises("scores contain NaN", "candidate 6", scorer=lost, task=empty, mesh="candidates")
     with pytest.raises(er.errors.EvenrankError, match=r"NaN \(query"):  # of a target with no candidates
         er.rank(lost, empty, mesh="queries")
     # and what is refused leaves everything in order
@@ -460,12 +460,12 @@ def test_invalid_arguments_raise_in_all_processes(tmp_path):
 
 @needs_torch
 def test_a_single_process_has_no_mesh():
-    refused("several processes of torch.distributed", "start them with torchrun", mesh="queries")
+    raises("several processes of torch.distributed", "start them with torchrun", mesh="queries")
 
 
 def test_a_mesh_needs_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    refused("this requires torch", "evenrank\\[torch\\]", mesh="queries")
+    raises("this requires torch", "evenrank\\[torch\\]", mesh="queries")
 
 
 def rank_and_fail(how):

@@ -1,4 +1,4 @@
-"""The ranking engine: the counts of an oracle, and the same bits however they are worked out."""
+"""The ranking engine: counts equal those of an oracle, with the same bits for all options."""
 
 import os
 import threading
@@ -40,7 +40,7 @@ def rank(scorer, task, *, kernels=None, **options):
 
 
 def raises(*parts):
-    """Expect one line that says all of this."""
+    """Expect an error of one line with all of these parts."""
     return pytest.raises(
         er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
     )
@@ -280,7 +280,7 @@ def test_lists_of_all_candidates_are_all_candidates(form, kernels):
 
 
 def arrays(name, relations, rng):
-    """Give a model's arrays, float32, clustered, with entities that stand twice."""
+    """Return a model's arrays, float32, clustered, with entities that stand twice."""
     entities, d = 500, 20 if name in ("TuckER", "RESCAL") else 70
     entity = clustered(rng, entities, d)
     relation = rng.standard_normal((relations, d)).astype(np.float32)
@@ -423,7 +423,7 @@ def test_hostile_numbers_against_the_oracle(case):
 
 
 def errors(form, kernels, vectors, table):
-    """Give how far float32 scores are from the exact ones, as a share of what the bounds allow."""
+    """Return how far float32 scores are from the exact ones, as a share of what the bounds allow."""
     queries, rows, d = len(vectors), len(table), table.shape[1] // (2 if form == "modulus" else 1)
     exact = np.array([NUMPY.score(form, vector, table.astype(float)) for vector in vectors])
     owner = np.repeat(np.arange(queries), rows)
@@ -810,7 +810,7 @@ def test_bad_calls(call, parts):
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nan_is_named(kernels, dtype):
-    """Wherever it stands, whichever way it is found: a NaN has no rank."""
+    """A NaN raises for any position and any kernel."""
     queries = np.arange(40)
     named = [r"scores contain NaN \(query \(33\), candidate 51\)", "check the model's parameters"]
 
@@ -844,7 +844,7 @@ def test_nan_is_named(kernels, dtype):
 
 
 def test_nan_in_parameters():
-    """A model that diverged is refused, on every side, whatever else is in it."""
+    """A diverged model raises on every side."""
     for name in er.models.NAMED:
         held = {k: v.copy() for k, v in arrays(name, 4, np.random.default_rng(0)).items()}
         table = "head" if name in ("CP", "SimplE") else "entity"
@@ -865,7 +865,7 @@ def test_infinite_scores_count_as_candidates():
     assert counts(ranks).T.tolist() == [[2, 0, 5], [0, 1, 5], [3, 1, 5]]
 
 
-# Out of memory, out of patience -------------------------------------------------------------------
+# Out of memory, interrupts -------------------------------------------------------------------
 
 
 class OutOfMemoryError(RuntimeError):
@@ -950,7 +950,7 @@ def test_interrupts_pass_through_and_leave_no_threads(threads):
 
 
 def peak(scorer, task, **options):
-    """Give the most memory held at a time, in bytes, beyond what was there before."""
+    """Return the most memory held at a time, in bytes, beyond what was there before."""
     tracemalloc.start()
     try:
         rank(scorer, task, memory="32MB", **options)
@@ -996,7 +996,7 @@ WRONG = [None, 3.5, [], [None], {}, {1: 2}, object(), b"x", (), "nope", np.zeros
     ],
 )
 def test_arguments_of_the_wrong_type(call, fine):
-    """One line of ours, and no TypeError from within."""
+    """An InputError of one line, not a TypeError from internal code."""
     for x in WRONG:
         if not any(x is value for value in fine):
             with pytest.raises(er.errors.InputError, match=r"^[^\n]+$"):

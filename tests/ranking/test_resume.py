@@ -1,4 +1,4 @@
-"""Ranking into a folder: whatever is killed, and whoever goes on, the file in the end is the same."""
+"""Ranking with a checkpoint folder: the result is the same for killed and resumed runs."""
 
 import os
 import random
@@ -40,8 +40,8 @@ def small(queries=24):
     return mock.patch.object(ENGINE, "_whole", return_value=queries)
 
 
-def refuses(*parts):
-    """Expect one line that says all of this."""
+def raises(*parts):
+    """Expect an error of one line with all of these parts."""
     return pytest.raises(
         er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
     )
@@ -116,7 +116,7 @@ def test_blocks_have_the_keys_that_all_sides_have():
     assert [blocks.rows(i).tolist() for i in range(3)] == [[0], [1], [2]]
 
 
-# Into a folder ------------------------------------------------------------------------------------
+# Checkpoint folders ------------------------------------------------------------------------------------
 
 
 def test_the_file_is_that_of_ranking_in_one_go(kinships, model, whole, tmp_path):
@@ -236,11 +236,11 @@ def test_other_files_in_a_checkpoint_folder_are_kept(kinships, model, whole, tmp
     assert (tmp_path / "ranks.parquet").read_bytes() == whole
 
 
-# What does not go on ------------------------------------------------------------------------------
+# Runs that cannot be resumed ----------------------------------------------------------------------
 
 
 def changed(model, by=None, **arrays):
-    """Give the model with a number of the rows named changed: by so much, or in its last bit."""
+    """Return the model with a number of the rows named changed: by so much, or in its last bit."""
     copies = {name: getattr(model, name).copy() for name in arrays}
     for name, row in arrays.items():
         old = copies[name][row, 0]
@@ -251,18 +251,18 @@ def changed(model, by=None, **arrays):
 def test_another_model_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     other = er.models.load(MODELS / "kinships-transe.safetensors")
-    with refuses(
+    with raises(
         f"{tmp_path} is the checkpoint of another ranking",
         "model ComplEx there, TransE here",
         "choose another",
     ):
         er.rank(other, kinships, checkpoint=tmp_path, progress=False)
     for part in ({"entity": 103}, {"relation": 24}):  # the last bit of one number is another model
-        with refuses(
+        with raises(
             "is the checkpoint of another ranking; got model hash [0-9a-f]{16} there, [0-9a-f]{16} here"
         ):
             er.rank(changed(model, **part), kinships, checkpoint=tmp_path, progress=False)
-    with refuses("model hash"):
+    with raises("model hash"):
         er.rank(
             er.Factored("dot", model.entity, lambda q: model.entity[q[:, 0]]),
             kinships,
@@ -278,7 +278,7 @@ def test_another_function_raises(tmp_path):
         return by_hash(queries, candidates) + 1
 
     by_hash_of.__name__ = by_hash.__name__
-    with refuses("is the checkpoint of another ranking; got model hash"):
+    with raises("is the checkpoint of another ranking; got model hash"):
         er.rank(by_hash_of, task, checkpoint=tmp_path, progress=False)
 
 
@@ -288,7 +288,7 @@ def test_another_black_box_raises(tmp_path):
     assert model.factored("relation") is None
     er.rank(model, task, checkpoint=tmp_path, progress=False)
     for row in range(0, 104, 13):  # most are not among the queries whose scores are compared
-        with refuses("is the checkpoint of another ranking; got model hash"):
+        with raises("is the checkpoint of another ranking; got model hash"):
             er.rank(changed(model, entity=row), task, checkpoint=tmp_path, progress=False)
     assert er.rank(model, task, checkpoint=tmp_path, progress=False).work.scores == 0
 
@@ -297,26 +297,24 @@ def test_another_task_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     graph = er.load("kinships")
     # of the model nothing can be said: its hash is that for the queries of the task
-    with refuses(
-        "split test there, valid here; task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"
-    ):
+    with raises("split test there, valid here; task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"):
         er.rank(model, graph.task("valid"), checkpoint=tmp_path, progress=False)
-    with refuses("preset \\(none\\) there, rotate here"):
+    with raises("preset \\(none\\) there, rotate here"):
         er.rank(model, graph.task("test", protocol="rotate"), checkpoint=tmp_path, progress=False)
-    with refuses("filter train, valid, test there, none here"):
+    with raises("filter train, valid, test there, none here"):
         er.rank(model, graph.task("test", filter=None), checkpoint=tmp_path, progress=False)
     part = kinships.parts[0]
     keys = {**part.keys, "side": np.array(["tale"] * len(part.targets), dtype=object)}
     other = replace(kinships, parts=(replace(part, keys=keys), *kinships.parts[1:]))
-    with refuses("got task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"):
+    with raises("got task hash [0-9a-f]{16} there, [0-9a-f]{16} here; choose"):
         er.rank(model, other, checkpoint=tmp_path, progress=False)
 
 
 def test_another_version_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
-    with mock.patch.object(er, "__version__", "0.0.9"), refuses("evenrank 0.1.0 there, 0.0.9 here"):
+    with mock.patch.object(er, "__version__", "0.0.9"), raises("evenrank 0.1.0 there, 0.0.9 here"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
-    with mock.patch.object(runs, "FORMAT", 2), refuses("format 1 there, 2 here"):
+    with mock.patch.object(runs, "FORMAT", 2), raises("format 1 there, 2 here"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
 
 
@@ -325,9 +323,9 @@ def test_uncertified_runs_resume_only_with_the_same_kernels(kinships, model, tmp
     interrupted(model, kinships, tmp_path / "exact", after=2)
     with mock.patch.dict(os.environ, {"EVENRANK_KERNELS": "numpy"}):
         er.rank(model, kinships, checkpoint=tmp_path / "exact", progress=False)
-        with refuses("got kernels [a-z0-9]+ there, numpy here"):
+        with raises("got kernels [a-z0-9]+ there, numpy here"):
             er.rank(model, kinships, checkpoint=tmp_path / "plain", exact=False, progress=False)
-    with refuses("scores float32 there, float64, certified here"):
+    with raises("scores float32 there, float64, certified here"):
         er.rank(model, kinships, checkpoint=tmp_path / "plain", progress=False)
 
 
@@ -336,7 +334,7 @@ def test_only_one_run_writes_into_a_folder(kinships, model, tmp_path):
     folder.mkdir()
     with (
         FileLock(folder / ".lock"),
-        refuses(f"another run is writing into this folder; got {folder}; wait for it"),
+        raises(f"another run is writing into this folder; got {folder}; wait for it"),
     ):
         er.rank(model, kinships, checkpoint=folder, progress=False)
     er.rank(model, kinships, checkpoint=folder, progress=False)
@@ -344,9 +342,9 @@ def test_only_one_run_writes_into_a_folder(kinships, model, tmp_path):
 
 def test_other_folders_are_left_unchanged(kinships, model, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with refuses("not a checkpoint folder", "contains notes.txt and no manifest.json", "empty folder"):
+    with raises("not a checkpoint folder", "contains notes.txt and no manifest.json", "empty folder"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
-    with refuses("cannot write into .*notes.txt; got File exists; choose another folder"):
+    with raises("cannot write into .*notes.txt; got File exists; choose another folder"):
         er.rank(model, kinships, checkpoint=tmp_path / "notes.txt", progress=False)
 
 
@@ -355,7 +353,7 @@ def test_nothing_is_written_to_other_folders(kinships, model, tmp_path):
     mine = [tmp_path / ".lock", tmp_path / ".movie.part", tmp_path / "films" / ".movie.part"]
     for path in mine:
         path.write_text("mine")
-    with refuses("not a checkpoint folder", "contains .movie.part"):
+    with raises("not a checkpoint folder", "contains .movie.part"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     assert [path.read_text() for path in mine] == ["mine"] * 3
 
@@ -375,14 +373,14 @@ def check_damaged(text, task, model, folder):
         (folder / "manifest.json").mkdir()
     else:
         (folder / "manifest.json").write_text(text)
-    with refuses("manifest.json is not a manifest of evenrank; choose another folder"):
+    with raises("manifest.json is not a manifest of evenrank; choose another folder"):
         er.rank(model, task, checkpoint=folder, progress=False)
 
 
 def test_parts_that_cannot_be_written(kinships, model, whole, tmp_path):
     interrupted(model, kinships, tmp_path, after=0)
     (tmp_path / "parts").write_text("")
-    with refuses("cannot write .*00000.parquet; got File exists; choose another place"):
+    with raises("cannot write .*00000.parquet; got File exists; choose another place"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
     (tmp_path / "parts").unlink()
     er.rank(model, kinships, checkpoint=tmp_path, progress=False)

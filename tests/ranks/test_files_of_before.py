@@ -1,4 +1,4 @@
-"""Files that an earlier version wrote: they are read, and say what they said then.
+"""Files of an earlier version are read and have the same values.
 
 `fixtures/v0` has them, with the script that wrote them and with what that version said of each.
 """

@@ -26,7 +26,7 @@ RANKED = [(name, split) for name in PRESETS for split in ("test", "valid") if sp
 
 
 def raises(*parts):
-    """Expect one line that says all of this."""
+    """Expect an error of one line with all of these parts."""
     return pytest.raises(
         er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
     )
@@ -126,7 +126,7 @@ def test_rotate_over_all_numberings():
 def test_the_reference_agrees_with_the_installed_library(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "outdated", None)  # by it OGB asks the network for newer versions
     if any(find_spec(package) is None for package in ("torch", name.replace("-", ""))):
-        pytest.skip(f"{name} is not installed (the extra `peers` brings it)")
+        pytest.skip(f"{name} is not installed (extra: peers)")
     assert reference.run(name, KEPT) == KEPT[name]
 
 
@@ -145,7 +145,7 @@ def test_pykeen_ranks_a_triple_once():
 
 @pytest.mark.filterwarnings("ignore")
 def test_closeness_equals_that_of_torch():
-    torch = pytest.importorskip("torch", reason="torch is not installed (the extra `peers` brings it)")
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra: peers)")
     rng = np.random.default_rng(0)
     goal = np.concatenate([scale * rng.normal(size=4000) for scale in (1e-6, 1e-5, 1e-3, 1, 50)])
     goal = goal.astype(np.float32)
@@ -399,7 +399,7 @@ def test_plain_comparisons_stay_exact_and_fast(name):
     assert ranks.protocol.scores == "float64, certified"
 
 
-# What is remembered -------------------------------------------------------------------------------
+# Stored protocols -------------------------------------------------------------------------------
 
 
 def test_ranks_store_their_protocol(tmp_path):

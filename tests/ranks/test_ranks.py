@@ -1,4 +1,4 @@
-"""Ranks: from everything, to everything, grouped and averaged."""
+"""Ranks: conversion from and to other forms, groups and averages."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Streams: whatever the files, the parts and the way of counting, the bits of ranks that were loaded."""
+"""Streams: the same bits as loaded ranks, for any files, parts and ways of counting."""
 
 import json
 import threading
@@ -324,7 +324,7 @@ def test_files_with_different_protocols_are_noted(tmp_path):
     assert "seed ((none), 3, 4, 5, 6, ...)" in str(er.stream(tmp_path).evaluate("mrr"))
 
 
-# Which files ------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------
 
 
 def test_files_folders_and_patterns_are_found(folder):
@@ -422,7 +422,7 @@ def test_a_file_is_counted_once(folder):
         er.stream([folder, folder / "a.parquet"])
 
 
-# What is wrong ----------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------
 
 
 def damage(path, how: str) -> None:

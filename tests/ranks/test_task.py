@@ -1,4 +1,4 @@
-"""Tasks: what each way to ask asks, counted by brute force and ranked against the oracle."""
+"""Tasks: queries and candidates by brute force, and ranks against the oracle."""
 
 import pickle
 from collections import Counter
@@ -19,7 +19,7 @@ from evenrank.ranks.task import Task
 
 
 def raises(*parts):
-    """Expect one line that says all of this."""
+    """Expect an error of one line with all of these parts."""
     return pytest.raises(
         er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
     )
@@ -135,7 +135,7 @@ def test_keys_follow_the_targets():
     assert ranks.protocol.content == graph.hash
 
 
-# The settings of the field ------------------------------------------------------------------------
+# Kinds of tasks ------------------------------------------------------------------------
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
 

@@ -1,12 +1,12 @@
-"""The ranks that eight libraries give one small problem, by their own code; kept in protocols.json.
+"""Ranks of a small problem by the code of eight libraries; stored in protocols.json.
 
-    python tests/reference/protocols.py NAME ...     # where that library is, and torch
+    python tests/reference/protocols.py NAME ...     # with that library and torch installed
 
-runs libraries and writes what they said; `problem` makes the problem anew. PyKEEN, TorchKGE, OGB and
-DGL-KE are run by the tests too, where they are installed. How it was done where that takes a word:
+runs libraries and stores their ranks; `problem` returns the problem. Tests also run PyKEEN,
+TorchKGE, OGB and DGL-KE if they are installed. Notes on the others:
 
 - dgl-ke: the released package 0.1.2, `KEModel.forward_test`. Its sampler, which marks known edges (-1
-  where an edge is in the graph, the ranked one included), needs a DGL of 2020; that is done here.
+  where an edge is in the graph, the ranked one included), needs a DGL of 2020; it is reimplemented here.
 - ampligraph: the released package 2.2.0 with tensorflow 2.15, from `evaluate` on.
 
 LibKGE, the RotatE code and OpenKE are not packages. The functions named here were typed over from the
@@ -22,8 +22,8 @@ put where this script imports them. A checkout should do as well; that has not b
   (3b7f0b1) and Reader.h (37786b8) of thunlp/OpenKE, compiled (g++ -shared -fPIC Base.cpp -o Base.so);
   the library is named in OPENKE.
 
-The scores are a table of float32 with ties, near-ties, and known answers that are far ahead; one entity
-stands in test alone. Ranks are in the order of the split.
+The scores are a table of float32 with ties, near-ties, and known true answers with much better scores;
+one entity occurs in test only. Ranks are in the order of the split.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class Problem:
 
 
 def read() -> dict[str, Any]:
-    """Give what is kept."""
+    """Return what is kept."""
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
 def problem(kept: dict[str, Any] | None = None, name: str = "problem") -> Problem:
-    """Give a problem that is kept."""
+    """Return a problem that is kept."""
     held = (kept or read())[name]
     return Problem(
         {split: np.array(rows) for split, rows in held["splits"].items()},
@@ -88,7 +88,7 @@ def problem(kept: dict[str, Any] | None = None, name: str = "problem") -> Proble
 
 
 def make(seed: int, entities: int, sizes: tuple[int, int, int], negatives: int = 7) -> dict[str, Any]:
-    """Draw a problem; the last entity stands in test alone."""
+    """Draw a problem; the last entity occurs in test only."""
     rng = np.random.default_rng(seed)
     relations = 2
     every = np.array(
@@ -332,7 +332,7 @@ def rotate(p: Problem) -> dict[str, list[float]]:
 def openke(p: Problem, types: tuple[str, ...] = ()) -> dict[str, list[float]]:
     """Call the compiled tests as its Tester does, with minus the score as distance.
 
-    Types are what some splits show with each relation; its own files (n-n.py) are made from all three.
+    Types are the entities of a relation in some splits; its own files (n-n.py) are made from all three.
     """
     library = ctypes.CDLL(os.environ["OPENKE"])
     order = np.lexsort(p.splits["test"].T[[2, 0, 1]])  # as the library sorts
@@ -366,7 +366,7 @@ def openke(p: Problem, types: tuple[str, ...] = ()) -> dict[str, list[float]]:
 
 
 def type_constrain(p: Problem, splits: tuple[str, ...]) -> str:
-    """Write the heads and tails that some splits show with each relation, as OpenKE reads them."""
+    """Write the heads and tails of each relation in some splits, in OpenKE's format."""
     lines = [str(len(p.scores))]
     shown = np.concatenate([np.zeros((0, 3), int), *(p.splits[split] for split in splits)])
     for relation in range(len(p.scores)):
@@ -379,7 +379,7 @@ def type_constrain(p: Problem, splits: tuple[str, ...]) -> str:
 
 @contextmanager
 def without_dgl() -> Iterator[Any]:
-    """Import DGL-KE's model where DGL itself is not: all it needs of it here is torch, renamed.
+    """Import DGL-KE's model without DGL, of which it only needs names for torch functions.
 
     The package itself is entered without its own first lines, which look for an old setuptools.
     """
@@ -508,7 +508,7 @@ def rotate_mean(p: Problem) -> dict[str, list[float]]:
 
 
 def run(name: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """Ask one library all that is kept of it."""
+    """Run one library and return all that is stored of it."""
     p = problem(kept)
     if name in ("pykeen", "libkge", "torchkge"):
         return {split: globals()[name](p, split) for split in ("test", "valid")}

@@ -1,4 +1,4 @@
-"""What the tests of checkpoints share: numbers to draw, formulas to compare with, files to write."""
+"""Helpers of the tests of checkpoints: random numbers, reference formulas, files."""
 
 import json
 import warnings
@@ -14,7 +14,7 @@ START = rng.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def same_numbers_in_any_order():
-    """A test draws what it draws, whichever were run before it."""
+    """Seed the generator for each test, so that tests do not depend on their order."""
     rng.bit_generator.state = START
 
 
@@ -23,10 +23,10 @@ def rows(*shape):
 
 
 def need(name):
-    """Import a library that only `make peers` brings."""
+    """Import a library of the extra `peers`, or skip the test."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it warns of while it loads is its own to mend
-        return pytest.importorskip(name, reason="the extra `peers` brings it")
+        warnings.simplefilter("ignore")  # importing it may emit warnings
+        return pytest.importorskip(name, reason="not installed (extra: peers)")
 
 
 def every(score, heads, relations, tails):
@@ -35,9 +35,9 @@ def every(score, heads, relations, tails):
 
 
 def agree(model, theirs, value=lambda score: score, heads=None, tolerance=2e-5):
-    """Compare a model's scores, put as `value` says, with a library's, asked for tails and for heads.
+    """Compare a model's scores, mapped by `value`, with those of a library, for tails and heads.
 
-    `heads` are the scores by which heads are ranked, where these are others.
+    `heads` are the scores for ranking heads, if different.
     """
     tails = np.array([[h, r, -1] for h in range(N) for r in range(R)])
     close = pytest.approx(theirs.reshape(-1, N), rel=tolerance, abs=tolerance)
@@ -77,12 +77,12 @@ def bilinear(h, r, t):
 
 
 def turned(h, phase, t):
-    """Give the moduli of the differences after a rotation."""
+    """Return the moduli of the differences after a rotation."""
     return np.abs(z(h) * np.exp(1j * np.asarray(phase, np.float64)) - z(t))
 
 
 def correlation(h, r, t):
-    """HolE as it is defined, without a Fourier transform."""
+    """HolE by definition, without a Fourier transform."""
     d = len(h)
     return sum(float(r[k]) * sum(float(h[i]) * t[(i + k) % d] for i in range(d)) for k in range(d))
 

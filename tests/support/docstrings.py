@@ -11,7 +11,7 @@ from numpydoc.validate import Validator, validate
 
 import evenrank
 
-# what does not apply here, and why
+# rules that do not apply, and why
 EXCEPTIONS = {
     "GL01": "the summary stands on the first line, as PEP 257 has it",
     "GL02": "a summary alone closes on its line",
@@ -65,7 +65,7 @@ def _methods(kind: type, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 def complaints(path: str, thing: Any) -> list[str]:
-    """What is wrong with one docstring."""
+    """Errors in one docstring."""
     if not inspect.getdoc(thing):
         return [f"{path}: no docstring"]
     found = [
@@ -73,7 +73,7 @@ def complaints(path: str, thing: Any) -> list[str]:
     ]
     document = Validator(_loaded(path))
     if not document.doc_parameters:
-        found = [line for line in found if ": PR01 " not in line]  # said once, below
+        found = [line for line in found if ": PR01 " not in line]  # reported once, below
     if inspect.isfunction(thing):
         parameters = [
             name for name in inspect.signature(thing).parameters if name not in ("self", "cls")

@@ -1,4 +1,4 @@
-"""What the tests of foreign ranks and predictions share: Nations, scores of a model, and the truth."""
+"""Helpers of the tests of imported ranks and predictions: Nations, scores, reference ranks."""
 
 from contextlib import redirect_stdout
 from functools import cache
@@ -19,14 +19,14 @@ NOTES = ": left out|: they may rank anywhere|: the last one counts"
 
 
 def shell(*arguments):
-    """Run a command in this process and give what it prints."""
+    """Run a command in this process and return its output."""
     with redirect_stdout(StringIO()) as out:
         app([str(argument) for argument in arguments], standalone_mode=False)
     return out.getvalue()
 
 
-def refused(*arguments):
-    """Give the message with which a command is refused."""
+def shell_error(*arguments):
+    """Return the error message of a command."""
     with pytest.raises(er.errors.InputError) as error:
         shell(*arguments)
     return str(error.value)

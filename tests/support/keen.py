@@ -1,4 +1,4 @@
-"""What the tests of PyKEEN share: Nations as it has it, models of many kinds, its way to evaluate."""
+"""Helpers of the tests of PyKEEN: its Nations, models of many kinds, and its evaluation."""
 
 import warnings
 
@@ -7,9 +7,9 @@ import pytest
 import evenrank as er
 
 with warnings.catch_warnings():
-    # what PyKEEN and its dependencies warn of while they load is theirs to mend
+    # importing PyKEEN and its dependencies emits warnings
     warnings.simplefilter("ignore")
-    _reason = "PyKEEN is not installed (the extra `peers` brings it)"
+    _reason = "PyKEEN is not installed (extra: peers)"
     pytest.importorskip("pykeen", reason=_reason)
     torch = pytest.importorskip("torch", reason=_reason)
     from pykeen import models
@@ -24,7 +24,7 @@ TASK = GRAPH.task("test")
 
 
 def made(name, inverse=False, **options):
-    """Make a model whose parameters are all over the place, batch normalisation too."""
+    """Make a model with random parameters, including batch normalisation."""
     model = getattr(models, name)(
         triples_factory=DATA[inverse].training, random_seed=7, **{"embedding_dim": 8, **options}
     )
@@ -36,7 +36,7 @@ def made(name, inverse=False, **options):
 
 
 def composed(interaction, relations, inverse=False, dtype=None, **options):
-    """Make a model of an interaction that has no class of its own."""
+    """Make a model from an interaction without a model class."""
     return models.ERModel(
         triples_factory=DATA[inverse].training,
         random_seed=7,
@@ -49,7 +49,7 @@ def composed(interaction, relations, inverse=False, dtype=None, **options):
     )
 
 
-def refused(call, *args, **kwargs):
+def error_of(call, *args, **kwargs):
     with pytest.raises(er.errors.InputError) as caught:
         call(*args, **kwargs)
     return str(caught.value)

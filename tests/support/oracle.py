@@ -1,4 +1,4 @@
-"""The core again, in slow and obvious Python: one line per definition, no NumPy, no cleverness."""
+"""Reference implementation of the core in plain Python: one line per definition, without NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows = Sequence[tuple[int, int]]  # (better, equal) per target
 
 
 def ranks_of(row: tuple[int, int], ties: str) -> list[float]:
-    """The ranks a row stands for, each as likely as the other."""
+    """The equally likely ranks of a row."""
     better, equal = row
     low, high = better + 1, better + equal + 1
     return {

@@ -1,4 +1,4 @@
-"""Several processes that know of each other, for tests of what they share."""
+"""Run functions in several processes, for tests of process groups."""
 
 import json
 import os
@@ -10,7 +10,7 @@ LONG = 120  # seconds after which a job hangs, however busy the machine
 
 
 def together(job, count, folder):
-    """Run a function in each of some processes; give what each returned."""
+    """Run a function in several processes; return the result of each."""
     from torch.multiprocessing import start_processes
 
     # forked from a server that imported these once: importing takes longer than most jobs

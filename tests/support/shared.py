@@ -1,4 +1,4 @@
-"""The shared folder of published numbers and benchmark graphs, where a checkout has one.
+"""The shared folder of published values and benchmark graphs, if there is one.
 
 It is named by the environment variable EVENRANK_SHARED, or lies beside the repository. Nothing of it
 is part of the repository. Where it is absent, tests of data sets run on small graphs in the same layouts
@@ -28,7 +28,7 @@ PRESENT = FOLDER.is_dir()
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
-    """Skip a test where files of the shared folder are missing, and say which."""
+    """Skip a test if files of the shared folder are missing, and name them."""
     missing = [name for name in names if not (FOLDER / name).exists()]
     return pytest.mark.skipif(bool(missing), reason=_missing(", ".join(missing)))
 
@@ -40,7 +40,7 @@ def _missing(what: str) -> str:
 
 
 def path(name: str) -> Path:
-    """Give a file of the shared folder, or of the substitute, or skip the test that asks for it."""
+    """Return a file of the shared folder, or of the substitute, or skip the test that asks for it."""
     inside = name.removeprefix("datasets").removeprefix("/")
     if not PRESENT and name.startswith("datasets"):
         found = substitute.folder() / inside
@@ -66,7 +66,7 @@ def content(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Graph:
-    """A benchmark as link prediction sees it: triples of numbers, and what the test split asks."""
+    """A benchmark: triples of ids, and the queries of the test split."""
 
     entities: list[str]
     relations: list[str]
@@ -83,7 +83,7 @@ class Graph:
             return triples[:, 1] * entities + triples[:, given]
 
         known = np.concatenate([self.train, self.valid, self.test])
-        # distinct: a triple may stand in the files twice and is still one known answer
+        # distinct: a triple repeated in the files is one known true answer
         distinct = np.unique(query(known) * entities + known[:, answer])
         queries, answers = np.unique(distinct // entities, return_counts=True)
         return entities - answers[np.searchsorted(queries, query(self.test))] + 1
@@ -101,7 +101,7 @@ class Graph:
 def graph(name: str) -> Graph:
     """Read a data set; entities and relations are those of the training split, in sorted order.
 
-    Validation and test triples with an entity or relation that training never shows are dropped, as
+    Validation and test triples with an entity or relation not seen in training are dropped, as
     PyKEEN does: a transductive model has nothing to score them with.
     """
     splits = {split: _triples(path(f"datasets/{name}/{split}.txt.gz")) for split in _SPLITS}
@@ -135,9 +135,9 @@ def _triples(file: Path) -> pl.DataFrame:
 
 
 def expected_mean_ranks(dataset: str) -> list[tuple[str, int, float]]:
-    """Give side, targets and MR / AMR of each model and tie rule: the mean rank by chance, as published.
+    """Return side, targets and published expected mean rank (MR / AMR) of each model and tie rule.
 
-    Without the shared folder, those of one model, which were written down (`reference`).
+    Without the shared folder, those of one model, stored in `reference`.
     """
     if not PRESENT:
         return [(side, count, mean) for side, (count, mean) in _written()[dataset]["mean_rank"].items()]
@@ -151,7 +151,7 @@ def expected_mean_ranks(dataset: str) -> list[tuple[str, int, float]]:
 
 
 def expected_hits(dataset: str) -> list[tuple[int, float]]:
-    """Give k and (hits - index) / (1 - index) of each model: the hits@k by chance, as published."""
+    """Return k and (hits - index) / (1 - index) of each model: the expected hits@k, as published."""
     if not PRESENT:
         return [(int(k), value) for k, value in _written()[dataset]["hits"].items()]
     rows = table("paper/case_study_results.tsv").filter(pl.col("dataset") == dataset)

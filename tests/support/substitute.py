@@ -1,14 +1,14 @@
-"""Small graphs in the layouts of the shared folder, for whoever has no shared folder.
+"""Small graphs in the layouts of the shared folder, used if there is no shared folder.
 
-`folder` writes them once in a process, below a temporary folder that goes with it:
+`folder` writes them once per process, into a temporary folder:
 
-    nations, kinships, umls     h r t text: the graphs that come with the package, row by row
-    made                        h r t text: duplicates, leaks, and triples train never prepares for
-    made-commas                 the same triples, commas between
+    nations, kinships, umls     h r t text: the bundled graphs
+    made                        h r t text: duplicates, leaks, triples with unseen entities or relations
+    made-commas                 the same triples, comma-separated
     made-openke                 the same as ids: counts on line one, columns h t r, dictionaries
     inductive/made_v1, ..._ind  two graphs with relations in common and no entity
 
-`facts` says what is in them, counted in sets and loops of plain Python, without the library.
+`facts` counts their contents with sets and loops in plain Python, without the library.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SPLITS = ("train", "valid", "test")
 KINDS = ("1-1", "1-n", "n-1", "n-n")  # what relations of `made` are called
 
 
-# What is in them ------------------------------------------------------------------------------------
+# Contents ------------------------------------------------------------------------------------
 
 
 @cache
 def splits(name: str) -> Splits:
-    """Give the triples of a graph, as its files have them."""
+    """Return the triples of a graph in the order of its files."""
     if name in BUNDLED:
         file = files("evenrank.graphs") / "bundled" / f"{name}.parquet"
         rows = pl.read_parquet(file.read_bytes())  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def splits(name: str) -> Splits:
 
 @cache
 def _made() -> Splits:
-    """Draw relations of every kind among 400 entities, and what published files have of slips."""
+    """Draw relations of every kind among 400 entities, and errors like those of published files."""
     draw = random.Random(20)
     names = [f"{word} {i}" for word in ("été", "北京", "o'clock", "Plain") for i in range(100)]
     draw.shuffle(names)
@@ -72,7 +72,7 @@ def _made() -> Splits:
     draw.shuffle(triples)
     cut = len(triples) // 8
     valid, test, train = triples[:cut], triples[cut : 2 * cut], triples[2 * cut :]
-    train += train[:5]  # stand there twice
+    train += train[:5]  # duplicates
     test += train[10:13]  # leak
     valid += [("nowhere", "1-1", one[0]), (one[1], "1-1", "nowhere")]
     test += [("nowhere", "n-n", "nobody"), (one[2], "never", other[2]), (one[3], "n-n", "nobody")]
@@ -80,7 +80,7 @@ def _made() -> Splits:
 
 
 def _inductive(inference: bool) -> Splits:
-    """Draw a graph of its own entities and of relations that the other one has too."""
+    """Draw a graph with its own entities and shared relations."""
     draw = random.Random(31 + inference)
     names = [f"{'new' if inference else 'old'}:{i}" for i in range(60)]
     triples: list[Triple] = []
@@ -92,12 +92,12 @@ def _inductive(inference: bool) -> Splits:
     return {"train": triples[:240], "valid": triples[240:270], "test": triples[270:]}
 
 
-# What is to be found in them, counted without the library --------------------------------------------
+# Facts, counted without the library --------------------------------------------
 
 
 @dataclass(frozen=True)
 class Facts:
-    """How large a graph is, with what train never shows (`keep`) and without (`drop`)."""
+    """Sizes of a graph, with (`keep`) and without (`drop`) unseen entities and relations."""
 
     entities: list[str]
     relations: list[str]
@@ -152,7 +152,7 @@ def _hash(graph: Splits, entities: list[str], relations: list[str]) -> str:
 
 
 def candidates(name: str, split: str, side: str) -> list[int]:
-    """Count the candidates of each triple train prepares for: every entity but other known answers."""
+    """Count the candidates of each seen triple: all entities but other known true answers."""
     graph, about = splits(name), facts(name)
     shown, used = set(about.kept_entities), set(about.kept_relations)
     whole = {
@@ -169,7 +169,7 @@ def candidates(name: str, split: str, side: str) -> list[int]:
 
 
 def texts(name: str) -> dict[str, str]:
-    """Give what the files of a graph hold."""
+    """Return the contents of the files of a graph."""
     graph = splits(name)
     if name != "made-openke":
         separator = "," if name == "made-commas" else "\t"
@@ -193,7 +193,7 @@ def texts(name: str) -> dict[str, str]:
 
 @cache
 def folder() -> Path:
-    """Write all of it, and give the folder that stands for `datasets`."""
+    """Write all files, and return the folder used as `datasets`."""
     root = Path(tempfile.mkdtemp(prefix="evenrank-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     for name in NAMES:

@@ -99,6 +99,10 @@ def close(got, want):
     return np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
+def test_every_model_is_tested():
+    assert {name.split()[0] for name in NAMES} == set(models.NAMED)
+
+
 @pytest.mark.parametrize("inverse", CONVENTIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_formulas(name, inverse):

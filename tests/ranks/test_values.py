@@ -225,8 +225,8 @@ def test_evaluations_are_frozen_and_equal_by_value(ranks):
         one, two = (made.evaluate("mrr", "index(mrr)") for _ in range(2))
         assert one == two == pickle.loads(pickle.dumps(one))
         assert one == dict(two)
-        assert one != made.evaluate("mrr") and one != made.evaluate("mrr", "index(mr)")
-        assert one != {"mrr": 0.0, "index(mrr)": 0.0} and one != 1
+        for other in (made.evaluate("mrr"), made.evaluate("mrr", "index(mr)"), {"mrr": 0.0}, {}, 1):
+            assert one != other
         for values in (one.values_by_group, one.optimistic, one.pessimistic):
             with pytest.raises(ValueError, match="read-only"):
                 values[0, 0] = 9
@@ -241,7 +241,7 @@ def test_evaluations_are_frozen_and_equal_by_value(ranks):
 
 def test_ranks_in_place_of_a_column_are_an_error(ranks):
     for take in (er.Ranks.of, lambda given: er.Ranks(given, 0), lambda given: er.Ranks.of([1], given)):
-        with pytest.raises(er.errors.InputError, match="ranks are not an array; .*pass a column"):
+        with pytest.raises(er.errors.InputError, match=r"ranks are not an array; .*pass a column"):
             take(ranks)
 
 
@@ -295,7 +295,7 @@ def test_every_public_object_has_a_useful_repr(ranks, tmp_path):
         (er.stream(tmp_path, by="relation"), "Tallies(4 targets; 2 groups by relation)"),
     ):
         assert repr(thing) == text
-    assert repr(Protocol(data="toy")).startswith("Protocol(data='toy', ")
+    assert repr(Protocol(data="toy")) == "Protocol(data='toy')"
     result = ranks.evaluate("mrr")
     assert repr(result) == str(result) == result.text()
     assert repr(result).startswith("metric")

@@ -67,6 +67,13 @@ def _tensor(values: Any) -> Any:
     return values if values.is_floating_point() else values.double()
 
 
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view of an array."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 def nan_error(where: str, do: str = "check the model's parameters") -> InputError:
     """Build the error for scores that contain NaN; `where` names query and candidate."""
     return InputError(f"scores contain NaN ({where})", do=do)

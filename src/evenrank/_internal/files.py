@@ -15,7 +15,9 @@ from evenrank.errors import InputError
 def as_path(path: Any) -> Path:
     """Return a path; raise `InputError` for anything else."""
     if not isinstance(path, str | os.PathLike):
-        raise InputError("not a path", got=repr(path))
+        raise InputError("not a path", got=repr(path)[:40])
+    if "\0" in os.fspath(path):
+        raise InputError("a path must not contain null characters", got=repr(path)[:40])
     return Path(path)
 
 

@@ -73,6 +73,13 @@ class Graph:
 
     def __post_init__(self) -> None:
         """Make the arrays read-only, so that the hash stays true."""
+        given: Any = self.splits
+        if not isinstance(given, dict) or not all(isinstance(one, np.ndarray) for one in given.values()):
+            raise InputError(
+                "splits must be arrays of triples by name",
+                got=repr(given)[:40],
+                do="create graphs with Graph.of",
+            )
         for triples in self.splits.values():
             triples.flags.writeable = False
 

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Floats, Ints, array, memory, place, to, wide
+from evenrank._internal.checks import check_choice
+from evenrank._internal.columns import LARGEST, integers, repeat
 from evenrank.errors import InputError, Option
 from evenrank.ranking.engine import numpy_kernels
 from evenrank.ranking.engine.bounds import Form
@@ -148,6 +150,7 @@ class Model(ABC):
         int
             Number of entities, relations, or pairs of entities.
         """
+        check_choice("side", side, ("head", "relation", "tail", "pair"))
         return {"relation": self.relations, "pair": self.entities**2}.get(side, self.entities)
 
     @property
@@ -359,10 +362,20 @@ class Model(ABC):
         Returns
         -------
         ndarray of float64
+
+        Raises
+        ------
+        InputError
+            If an id is not in the model, or the columns differ in length.
         """
         if self.device != "cpu":
             return self.on(None).triples(h, r, t)
-        rows = np.stack([np.asarray(column, dtype=np.int64) for column in (h, r, t)], axis=1)
+        heads = integers("heads", h, -LARGEST)
+        others = {"relations": r, "tails": t}
+        columns = [
+            repeat(name, integers(name, ids, -LARGEST), len(heads)) for name, ids in others.items()
+        ]
+        rows = np.stack([heads, *columns], axis=1)
         self._know(rows, 0, 1, 2)
         table = self._table("tail")
         step = max(1, CELLS // table.shape[1])

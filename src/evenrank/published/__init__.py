@@ -110,8 +110,9 @@ def adjust(
     >>> adjust({"z(mr)": 56.1}, sizes={14_541: 40_932})["mr"]
     6107.04...
     """
-    if not values or not isinstance(values, Mapping):
-        got = type(values).__name__ if values else None
+    given: Any = values
+    if not isinstance(given, Mapping) or not given:
+        got = None if given is None or isinstance(given, Mapping) else type(given).__name__
         raise InputError("nothing to adjust", got=got, do='pass values such as {"mrr": 0.35}')
     if sizes is not None and data is None:
         candidates = Candidates(read_sizes(sizes, counts, weights), Protocol())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from evenrank._internal.arrays import Floats
+from evenrank._internal.arrays import Floats, read_only
 from evenrank._internal.optional import need
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, EvenrankError, InputError, NullDistributionError
@@ -98,6 +98,25 @@ class Evaluation(Shown, Mapping[str, V]):
     pessimistic: Floats | None = None
     protocol: Protocol = field(default_factory=Protocol)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Hold the arrays as read-only views."""
+        for name in ("values_by_group", "optimistic", "pessimistic"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, read_only(values))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare groups, metrics and values with another evaluation or mapping; NaN equals NaN."""
+        if isinstance(other, Evaluation):
+            mine, theirs = ((e.label_names, e.labels, tuple(e)) for e in (self, other))
+            same = np.array_equal(self.values_by_group, other.values_by_group, equal_nan=True)
+            return mine == theirs and same
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        own: Mapping[str, Any] = self
+        return own.keys() == other.keys() and all(np.array_equal(v, other[k]) for k, v in own.items())
+
+    __hash__ = None  # type: ignore[assignment]  # a mapping that holds arrays
 
     def __getitem__(self, metric: str | Expression) -> V:
         """Return the value of a metric, or an array with a value per group."""
@@ -425,13 +444,16 @@ def evaluate(
     protocol = protocol or Protocol()
     wanted = [parse(m) for m in listed(metrics)]
     strict = bool(wanted) and not label_names
-    wanted = list(dict.fromkeys(wanted)) or list(map(parse, default))
     unknown = any(not tally.has_candidates for tally in tallies)
-    wanted = wanted or default_expressions(wide=bool(label_names), chance=not unknown)
+    wanted = (
+        list(dict.fromkeys(wanted))
+        or [e for e in map(parse, default) if not unknown or not isinstance(e, Adjusted)]
+        or default_expressions(wide=bool(label_names), chance=not unknown)
+    )
     values = np.full((3, len(tallies), len(wanted)), np.nan)
     tied = any(tally.tie_rate > 0 for tally in tallies)
     rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
-    failures: dict[str, list[int]] = {}
+    failures: dict[str, set[int]] = {}
     for row, tally in enumerate(tallies):
         nulls = cache(partial(NullDistribution, sizes=tally.sizes))
         raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
@@ -447,7 +469,7 @@ def evaluate(
                     if strict:
                         raise
                     if not layer:
-                        failures.setdefault(error.what, []).append(row)
+                        failures.setdefault(error.what, set()).add(row)
     notes = [
         f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
     ]

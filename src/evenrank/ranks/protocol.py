@@ -237,7 +237,15 @@ class Protocol:
             object.__setattr__(self, "candidates", read_candidates(str(given)))
         given = mapping("extra entries of a protocol", self.extra)
         extra = {str(name): str(value) for name, value in given.items()}
+        if taken := [name for name in extra if name in (*NAMES, *OLD_NAMES)]:
+            field = OLD_NAMES.get(taken[0], taken[0])
+            raise InputError(
+                "an extra entry has the name of a field", got=repr(taken[0]), do=f"pass {field}="
+            )
         object.__setattr__(self, "extra", MappingProxyType(extra))
+        for name in TEXTS:
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, str(value))
 
     def __repr__(self) -> str:
         """Show the entries that are known."""
@@ -333,7 +341,7 @@ class Protocol:
             if name not in NAMES:
                 extra[name] = str(value)
             else:  # the others are checked in __post_init__
-                known[name] = value if name in ("sides", "filter", "candidates") else str(value)
+                known[name] = value
         return cls(**known, extra=extra)
 
     def to_dict(self) -> dict[str, str]:
@@ -388,6 +396,8 @@ class Protocol:
 
     def __and__(self, other: Protocol) -> Protocol:
         """Return the entries that both share, and whether candidates are sampled in either."""
+        if not isinstance(other, Protocol):
+            return NotImplemented
         others = other.to_dict()
         shared = Protocol.from_dict({k: v for k, v in self.to_dict().items() if others.get(k) == v})
         if shared.candidates is None and (self.sampled or other.sampled):
@@ -432,6 +442,7 @@ class Protocol:
 
 
 NAMES = tuple(one.name for one in fields(Protocol) if one.name != "extra")
+TEXTS = tuple(name for name in NAMES if name not in ("sides", "filter", "candidates"))
 OLD_NAMES = {"protocol": "preset"}  # in older files
 # what a table does not mention: filtered ranking of the test split, both sides, all candidates
 USUAL: dict[str, tuple[str, ...]] = {
@@ -453,9 +464,10 @@ def shared(protocols: Iterable[Protocol]) -> Protocol:
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
     """Read names: text, in which commas separate them, or several texts; `none` means no names."""
-    if value == "none" or (isinstance(value, Sequence) and not value):
+    if isinstance(value, Sequence) and not value:
         return ()
-    return tuple(one.strip() for one in column_names(name, value))
+    found = [one.strip() for text in column_names(name, value) for one in text.split(",")]
+    return () if found == ["none"] else tuple(found)
 
 
 def _written(value: Any) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints, nan_error
+from evenrank._internal.arrays import Floats, Ints, nan_error, read_only
 from evenrank._internal.checks import check_type
 from evenrank._internal.export import Framed
 from evenrank._internal.files import as_path, replacing
@@ -130,6 +130,8 @@ class Ranks(Framed):
     keys: Mapping[str, NDArray[Any]]
     protocol: Protocol
     work: Work | None
+    if TYPE_CHECKING:
+        _counts: tuple[Ints, Ints, Ints]  # an attribute, not a field
 
     def __init__(
         self,
@@ -155,12 +157,16 @@ class Ranks(Framed):
         protocol: Protocol,
         work: Work | None = None,
     ) -> None:
-        """Set columns that were checked, as read-only views."""
-        for name, column in zip(columns.COUNTS, (better, equal, candidates), strict=True):
-            object.__setattr__(self, name, _read_only(column))
-        object.__setattr__(self, "weights", None if weights is None else _read_only(weights))
-        read_only = {str(name): _read_only(column) for name, column in keys.items()}
-        object.__setattr__(self, "keys", MappingProxyType(read_only))
+        """Set columns that were checked, as read-only views.
+
+        The counts themselves are kept as well, because `numpy.bincount` copies what is read-only.
+        """
+        object.__setattr__(self, "_counts", (better, equal, candidates))
+        for name, column in zip(columns.COUNTS, self._counts, strict=True):
+            object.__setattr__(self, name, read_only(column))
+        object.__setattr__(self, "weights", None if weights is None else read_only(weights))
+        held = {str(name): read_only(column) for name, column in keys.items()}
+        object.__setattr__(self, "keys", MappingProxyType(held))
         object.__setattr__(self, "protocol", protocol)
         object.__setattr__(self, "work", work)
 
@@ -193,6 +199,10 @@ class Ranks(Framed):
         ranks = object.__new__(cls)
         ranks._set(*columns)
         return ranks
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        """Raise an error, as NumPy would otherwise treat each row as a sequence."""
+        raise InputError("ranks are not an array", got=repr(self), do="pass a column, e.g. ranks.better")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as read-only columns; read-only mappings cannot be pickled."""
@@ -394,7 +404,7 @@ class Ranks(Framed):
             # column by column, because polars requires pyarrow to convert a pandas frame
             content = (
                 {str(name): frame[name].to_numpy() for name in frame.columns}
-                if type(frame).__module__.startswith("pandas")
+                if type(frame).__module__.startswith("pandas") and getattr(frame, "ndim", 0) == 2
                 else frame
             )
             try:
@@ -533,13 +543,15 @@ class Ranks(Framed):
                 raise InputError("rows must be a slice, a mask or indices", got=columns.described(index))
             rows = np.atleast_1d(index) if index.size else index.astype(np.int64)
         try:
-            counts = [getattr(self, name)[rows] for name in columns.COUNTS]
+            return self._select(rows)
         except (IndexError, TypeError):
             raise RowIndexError(
                 "a row is out of range", got=repr(rows)[:60], allowed=f"0 to {len(self) - 1}"
             ) from None
+
+    def _select(self, rows: slice | NDArray[Any]) -> Ranks:
         return Ranks._made(
-            *counts,
+            *(column[rows] for column in self._counts),
             None if self.weights is None else self.weights[rows],
             {name: column[rows] for name, column in self.keys.items()},
             self.protocol,
@@ -582,11 +594,12 @@ class Ranks(Framed):
             New ranks, which share the other columns.
         """
         given = columns.mapping("keys", keys)
-        new = {name: column for name, column in given.items() if column is not self.keys.get(name)}
+        new = {k: v for k, v in given.items() if k not in self.keys or v is not self.keys[k]}
         return self._with(keys={**given, **_key_columns(new, len(self))})
 
     def _with(self, **changed: Any) -> Ranks:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
+        held |= zip(columns.COUNTS, self._counts, strict=True)
         return Ranks._made(*(held | changed).values())
 
     def with_protocol(
@@ -682,7 +695,7 @@ class Ranks(Framed):
         Tally
             The counts.
         """
-        return Tally.of_checked(self.better, self.equal, self.candidates, self.weights_by(average))
+        return Tally.of_checked(*self._counts, self.weights_by(average))
 
     def weights_by(self, average: str | Sequence[str] = "micro") -> Floats | None:
         """Compute the weights of targets under an average.
@@ -879,7 +892,7 @@ class Groups:
         order = np.argsort(self._group, kind="stable")
         ends = np.cumsum(np.bincount(self._group, minlength=len(self)))
         for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True):
-            yield label, self.ranks[rows]
+            yield label, self.ranks._select(rows)
 
     def evaluate(
         self, *metrics: Metrics, ties: Ties | None = None, average: str | Sequence[str] = "micro"
@@ -910,12 +923,6 @@ def _key_columns(keys: Mapping[str, ArrayLike] | None, rows: int) -> dict[str, N
     """Check key columns."""
     given = columns.mapping("keys", keys)
     return {name: columns.key(name, column, rows) for name, column in given.items()}
-
-
-def _read_only(column: NDArray[Any]) -> NDArray[Any]:
-    view = column.view()
-    view.flags.writeable = False
-    return view
 
 
 def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:

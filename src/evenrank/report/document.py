@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from evenrank._internal.columns import as_list
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Shown, Table
 from evenrank.errors import InputError
@@ -351,9 +352,9 @@ def _sources(given: Any, candidates: int | None) -> list[Source]:
         return read(Path(given), candidates)
     if isinstance(given, Mapping):
         return [_named(str(name), one, candidates) for name, one in given.items()]
-    if isinstance(given, Iterable) and not isinstance(given, bytes):
-        return [source for one in given for source in _sources(one, candidates)]
-    raise InputError("not ranks", got=repr(given), allowed="Ranks, files of ranks, reports")
+    if (several := as_list(given)) is not None:
+        return [source for one in several for source in _sources(one, candidates)]
+    raise InputError("not ranks", got=repr(given)[:40], allowed="Ranks, files of ranks, reports")
 
 
 def _named(model: str, given: Any, candidates: int | None) -> Source:

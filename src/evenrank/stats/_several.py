@@ -12,6 +12,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_type
+from evenrank._internal.columns import as_list
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
@@ -114,7 +115,7 @@ def summarize_runs(
     runs : list of Ranks, or mapping of str to list of Ranks
         The runs of a model, or of several models.
     *metrics : str, Metric or list of these
-        The metrics; by default "mrr", "hits@1", "hits@10", "index(mrr)".
+        The metrics; by default "mrr", "hits@1", "hits@10", and "index(mrr)" if candidates are known.
     ties : str, optional
         The tie-breaking rule; by default that of the protocols.
     average : str or sequence of str, default "micro"
@@ -155,7 +156,9 @@ def summarize_runs(
     if empty or not every:
         got = f"none for {empty[0]}" if empty and empty[0] else "none"
         raise InputError("no runs to summarize", got=got, do="pass the ranks of each seed or fold")
-    wanted = list(dict.fromkeys(map(parse, listed(metrics) or DEFAULT)))
+    known = all(ranks.has_candidates for ranks in every)
+    default = DEFAULT if known else [name for name in DEFAULT if not isinstance(parse(name), Adjusted)]
+    wanted = list(dict.fromkeys(map(parse, listed(metrics) or default)))
     ties = tie_rule(every, ties)
     spreads = []
     for name, several in lists.items():
@@ -174,9 +177,8 @@ def summarize_runs(
 
 def _listed(runs: Any) -> list[Any]:
     """Turn runs into a list; a single run is one, not a list of rows."""
-    if isinstance(runs, Ranks) or not isinstance(runs, Iterable) or isinstance(runs, str):
-        return [runs]
-    return list(runs)
+    several = None if isinstance(runs, Ranks) else as_list(runs)
+    return [runs] if several is None else several
 
 
 def _spread(metric: Expression, model: str, values: list[float]) -> Spread:

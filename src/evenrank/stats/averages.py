@@ -53,7 +53,7 @@ def averages(
     [0.688, 0.583, 0.542]
     """
     check_ranks("the first argument", ranks, do="e.g. er.averages(ranks)")
-    keys = names_of("by", by).split(",") if by else ()
+    keys = () if isinstance(by, Sequence) and not by else names_of("by", by).split(",")
     groups = ranks.by(*keys) if keys else [((), ranks)]
     parts = [(label, part, average) for label, part in groups for average in AVERAGES]
     made = evaluate(

@@ -187,7 +187,7 @@ class NullDistribution:
         >>> round(NullDistribution(MRR, read_sizes({14_541: 40_932})).logsf(0.35))
         -110456
         """
-        if not isinstance(value, int | float | np.number) or np.isnan(value):
+        if not isinstance(value, int | float | np.number) or value != value:  # NaN
             raise InputError("a value of the metric must be a number", got=repr(value)[:40])
         if self.metric.increasing is None:
             raise NullDistributionError(f"{self.metric} has no p-value: no value is better or worse")
@@ -257,10 +257,12 @@ def read_sizes(
     >>> read_sizes([3, 3, 5]).counts.tolist(), read_sizes({10**8: 10**9}).total
     ([2, 1], 1000000000)
     """
-    if isinstance(sizes, Tallied):
-        sizes = sizes.tally()
-    elif isinstance(sizes, Asked):
-        sizes = sizes.candidates
+    if not isinstance(sizes, np.ndarray | list | Mapping | Tally | Histogram):
+        # protocols are checked attribute by attribute, which is slow
+        if isinstance(sizes, Tallied):
+            sizes = sizes.tally()
+        elif isinstance(sizes, Asked):
+            sizes = sizes.candidates
     if isinstance(sizes, Tally | Histogram):
         if counts is not None or weights is not None:
             raise InputError("counts= and weights= cannot be combined with Ranks or a Tally")

@@ -147,7 +147,7 @@ def test_table_corrects_the_published_values(capsys):
 
 def test_the_docs_have_the_correlations_with_size():
     """Spearman's rank correlation of each metric with the number of entities, over the 16 runs."""
-    size = [list(study.DATA).index(data) for data, _ in RUNS]  # they stand in the order of their sizes
+    size = [list(study.DATA).index(data) for data, _ in RUNS]  # sorted by size
     tables = {
         "ours, exact": {run: evaluated(*run) for run in RUNS},
         "paper, as published": study.published(),

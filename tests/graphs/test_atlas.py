@@ -422,7 +422,7 @@ def run(*arguments, code=0):
 
 
 def test_list_and_its_table_in_the_docs():
-    """The docs show what the command prints, and both show what the library says."""
+    """The docs show the output of the command, which equals the library's values."""
     printed = run("atlas", "list", "--format", "markdown")
     assert printed in DOCS.read_text()
     rows = json.loads(run("atlas", "list", "--format", "json"))

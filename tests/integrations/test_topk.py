@@ -286,7 +286,7 @@ def test_large_files_take_little_memory(tmp_path, monkeypatch):
         entities=NATIONS.entities,
         relations=NATIONS.relations,
     )
-    path.write_bytes(content * 20)  # each triple stands in the split, and in the file, twenty times
+    path.write_bytes(content * 20)  # each triple is in the split and in the file twenty times
     asked = twice.task("test")
     monkeypatch.setattr(_blocks, "MOST", 2**12)
     tracemalloc.start()

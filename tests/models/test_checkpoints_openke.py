@@ -61,7 +61,7 @@ def by_vectors(e, index, r):
     return unit(e + (e @ OPENKE_TABLES["ent_transfer"][index]) * OPENKE_TABLES["rel_transfer"][r])
 
 
-OPENKE = {  # what must be said of it, tables, score, what to make of ours
+OPENKE = {  # format, tables, score, transformation of our scores
     "TransE": ([], openke_trans(1, True), lambda s: s),
     "TransE(p=2)": ([], openke_trans(2, True), lambda s: -np.sqrt(-s)),
     "TransE(norm=False)": ([], openke_trans(1, False), lambda s: s),

@@ -89,7 +89,7 @@ def build(name, inverse=None, dtype=np.float64, seed=0):
 
 
 def row(r, inverse, *, backward=False):
-    """Where a relation, or its inverse, stands in a table."""
+    """Row of a relation, or of its inverse, in a table."""
     if inverse == "interleaved":
         return 2 * r + backward
     return r + RELATIONS if backward else r

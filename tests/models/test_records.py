@@ -281,7 +281,7 @@ BUILT = b"ctorch._utils\n_rebuild_tensor_v2\n(N}X\x0c\x00\x00\x00__defaults__)st
 
 
 def test_small_files_need_little_memory(tmp_path):
-    """Not by what it says is remembered, nor by copies of something large."""
+    """Neither with memo indices nor with copies of large objects."""
     for content in (
         b"\x80\x02Nr\xff\xff\xff\x0f.",  # remembers None, under a very large number
         b"\x80\x02(" + b"N" * 100_000 + b"lq\x000(" + (SIZE + b"h\x00\x85R") * 99 + b"l.",
@@ -330,7 +330,7 @@ def test_number_types(tmp_path):
 
 
 def test_models_that_cannot_be_identified_raise(tmp_path):
-    """Each says why, and how to go on."""
+    """Each error has the reason and advice."""
     module = {"_parameters": {}, "_buffers": {}, "_modules": {}}
     for content, why in (
         (thing("pykeen.models.unimodal.trans_e", "TransE"), "TransE has no predict_with_sigmoid"),

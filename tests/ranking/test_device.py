@@ -252,7 +252,7 @@ def test_modules_are_ranked_by_their_scores():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_running_out_of_memory(device, monkeypatch):
-    """Smaller pieces, then an error that says what to do."""
+    """Smaller batches, then an error with advice."""
     model, task, most = models(GRAPH, 3)[0], TASKS["filtered"], 50
     want, allocate, tried = columns(er.rank(model, task)), _torch.Count._allocate, []
 

@@ -58,7 +58,7 @@ def numbers(*shape, seed=0):
 @given(strategies.tasks(), st.sampled_from(FORMS), st.integers(0, 10**6), st.lists(st.integers(0, 40)))
 @settings(max_examples=150)
 def test_counts_of_blocks_add_up(asked, form, seed, cuts):
-    """However candidates are cut into blocks, empty ones too, and whoever knows a target's score."""
+    """For any blocks of candidates, also empty ones, and any block that contains the target."""
     task, _ = asked
     with Runner(1 << 24, 1, kernels(), total=0, show=False) as runner:
         for part in task.parts:
@@ -128,7 +128,7 @@ class Job:
         ]
 
     def ends(self):
-        """Wait for all; give how each ended, and what it said."""
+        """Wait for all processes; return exit code and output of each."""
         try:
             said = [process.communicate(timeout=LONG)[0] for process in self.processes]
         finally:
@@ -364,7 +364,7 @@ def test_processes_rank_into_a_checkpoint_folder_and_resume(mesh, tmp_path):
 
 
 def go_on_with(folder):
-    """Go on with what one process began; another model is refused, by the process that reads."""
+    """Resume a run of one process; another model raises in the process that reads."""
     task, ends = er.load("nations").task(), []
     for kind in ("complex", "transe"):
         model = er.models.load(MODEL.with_name(f"nations-{kind}.safetensors"))
@@ -403,7 +403,7 @@ def scorer(queries, candidates):
 
 
 def raises(*parts, **options):
-    """Rank, and expect one line that says all of this."""
+    """Rank, and expect an error of one line with all of these parts."""
     options = {"scorer": FACTORED, "task": TASK, **options}
     with pytest.raises(
         er.errors.InputError, match="(?s)^(?!.*\n)" + "".join(f"(?=.*{p})" for p in parts)
@@ -448,7 +448,7 @@ def rank_badly():
     raises("scores contain NaN", "candidate 6", scorer=lost, task=empty, mesh="candidates")
     with pytest.raises(er.errors.EvenrankError, match=r"NaN \(query"):  # of a target with no candidates
         er.rank(lost, empty, mesh="queries")
-    # and what is refused leaves everything in order
+    # processes are still in a valid state after errors
     assert alike(er.rank(scorer, TASK, mesh="queries"), er.rank(scorer, TASK))
     assert er.rank(FACTORED, TASK, mesh="queries", exact=False).protocol.scores == "float32"
 
@@ -582,7 +582,7 @@ def test_each_process_needs_a_gpu(monkeypatch):
     with pytest.raises(
         er.errors.InputError, match=r"got 4 processes, 2 GPUs; start one process per GPU"
     ):
-        mesh._take_gpu(0)  # the first one refuses too, with the words of all
+        mesh._take_gpu(0)  # the first process raises the same error
     assert taken == [0]
 
 

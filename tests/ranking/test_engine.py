@@ -280,7 +280,7 @@ def test_lists_of_all_candidates_are_all_candidates(form, kernels):
 
 
 def arrays(name, relations, rng):
-    """Return a model's arrays, float32, clustered, with entities that stand twice."""
+    """Return a model's arrays, float32, clustered, with duplicate entities."""
     entities, d = 500, 20 if name in ("TuckER", "RESCAL") else 70
     entity = clustered(rng, entities, d)
     relation = rng.standard_normal((relations, d)).astype(np.float32)
@@ -312,7 +312,7 @@ def test_models_have_the_same_bits_too(name, inverse):
     """Query vectors, too, are the same for any batch, order of queries, memory and type."""
     rng = np.random.default_rng(2)
     triples = rng.integers(0, [500, 4, 500], (600, 3))
-    triples[:, 2] %= 60  # entities that stand twice
+    triples[:, 2] %= 60  # duplicate entities
     order = rng.permutation(600)
     tasks = [
         er.Graph.of({"train": triples[:5], "test": test}, entities=500, relations=4).task(

@@ -478,7 +478,7 @@ def python(code, *arguments):
 
 
 def ended(command):
-    """Run a command that must succeed, and give what it says."""
+    """Run a command that must succeed, and return its output."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -575,7 +575,7 @@ def test_the_shell_resumes_a_run(kinships, model, whole, tmp_path):
 
 
 def test_the_shell_maps_models_only_for_workers(tmp_path):
-    """A file that is written anew while it is ranked would change a mapped model, or end the process."""
+    """A file that is rewritten during ranking would change a mapped model, or end the process."""
     path, graph = MODELS / "nations-transe.safetensors", er.load("nations")
     assert er.models.load(path, graph).entity.flags.writeable
     mapped = er.models.load(path, graph, mapped=True).entity

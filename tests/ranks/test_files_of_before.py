@@ -1,6 +1,6 @@
 """Files of an earlier version are read and have the same values.
 
-`fixtures/v0` has them, with the script that wrote them and with what that version said of each.
+`fixtures/v0` has the files, the script that wrote them, and the results of that version.
 """
 
 import hashlib

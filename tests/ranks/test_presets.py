@@ -131,7 +131,7 @@ def test_the_reference_agrees_with_the_installed_library(name, monkeypatch):
 
 
 def test_pykeen_ranks_a_triple_once():
-    """Its factories sort triples and keep each once; the others rank one as often as it stands there."""
+    """Its factories drop duplicate triples; the other libraries rank each duplicate."""
     twice = {
         **PROBLEM.splits,
         "test": np.concatenate([PROBLEM.splits["test"][:5], PROBLEM.splits["test"]]),
@@ -423,7 +423,7 @@ def elsewhere(ranks):
 
 
 def judged(ranks):
-    """Everything that is made of ranks and says how ties were ranked."""
+    """All results of ranks that have a tie-breaking rule."""
     from evenrank.report.document import Report
 
     others = ranks.with_protocol(model="other")

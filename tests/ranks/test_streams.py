@@ -300,7 +300,7 @@ def test_protocols_are_what_all_files_share(tmp_path):
 
 
 def test_files_with_different_protocols_are_noted(tmp_path):
-    """Ranks of several models and graphs count as one if they are asked to; the table says so."""
+    """Ranks of several models and graphs can be evaluated together; the table has a note."""
     for seed, (data, model) in enumerate([("x", "A"), ("y", "B"), ("y", "")]):
         weight = np.ones(9) if seed else None
         ranks = example(seed, rows=9, weights=weight)

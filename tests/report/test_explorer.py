@@ -271,7 +271,7 @@ def shown(page):
 
 
 def expected(metric, have, value, **asked):
-    """What the library says, as its tables write it."""
+    """Values of the library, formatted as in its tables."""
     name = metric if have == "value" else f"{have}({metric})"
     result = er.adjust({name: value}, **asked)
     values = {"value": result[metric]} | {form: result[f"{form}({metric})"] for form in FORMS[1:]}
@@ -285,7 +285,7 @@ def cells(page, table):
 
 
 def enter(page, text):
-    """Type over what stands in the field."""
+    """Replace the content of the field."""
     page.run("document.getElementById('x').select(), document.getElementById('x').focus()")
     page.press("Backspace")
     page.type(text)

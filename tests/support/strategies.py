@@ -100,7 +100,7 @@ def expected(graph, sides, names, candidates):
 
 @st.composite
 def graphs(draw, *, largest: int = 6, triples: int = 10):
-    """A little graph; triples may stand twice, in one split or in several."""
+    """A small graph; triples may be repeated in one split or in several."""
     entities, relations = draw(st.integers(1, largest)), draw(st.integers(1, 3))
     entity, relation = st.integers(0, entities - 1), st.integers(0, relations - 1)
     some = st.lists(st.tuples(entity, relation, entity), min_size=1, max_size=triples)

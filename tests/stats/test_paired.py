@@ -475,7 +475,7 @@ def test_models_as_arguments_list_mapping_or_keywords():
     ("models", "message"),
     [
         ((None, None), "model 1 must be ranks; got NoneType; e.g."),
-        (("a.parquet", "b.parquet"), "model 1 must be ranks; got str; e.g."),
+        (("a.parquet", "b.parquet"), "model 1 must be ranks; got str; er.Ranks.load reads files"),
         (([[1, 2], [3, 4]],), "model 1 must be ranks; got list; e.g."),
         (([1, 2], [3, 4]), "model 1 must be ranks; got int; e.g."),
         (({"a": np.array([1, 2]), "b": np.array([3, 4])},), "a must be ranks; got ndarray; e.g."),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
+from html import escape
 from itertools import combinations, compress
 from textwrap import fill
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -375,6 +376,10 @@ class Graph:
             if kind != "ok"
         ]
         return "\n".join([self.name, *lines])
+
+    def _repr_html_(self) -> str:
+        """Show the same in a notebook."""
+        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def ids(

@@ -75,7 +75,10 @@ def check_ranks(
 ) -> None:
     """Raise `InputError` unless an argument is `Ranks`."""
     if not isinstance(given, kinds):
-        do = do or 'e.g. {"a": ranks_a, "b": ranks_b}; er.Ranks.of([1, 2, 3]) makes ranks of numbers'
+        default = 'e.g. {"a": ranks_a, "b": ranks_b}; er.Ranks.of([1, 2, 3]) makes ranks of numbers'
+        if isinstance(given, str) and what == "ranks":
+            default = "er.Ranks.load reads files; pass the names of metrics by keyword: metrics="
+        do = do or default
         raise InputError(f"{name} must be {what}", got=type(given).__name__, do=do)
 
 

@@ -60,6 +60,8 @@ def _methods(kind: type, seen: set[int]) -> Iterator[tuple[str, Any]]:
         function = getattr(member, "__func__", member)
         if name.startswith("_") or not inspect.isfunction(function) or id(function) in seen:
             continue
+        if hasattr(function, "__wrapped__"):
+            continue  # it has the docstring of the method of another library that it stands in for
         seen.add(id(function))
         yield f"{kind.__module__}.{kind.__qualname__}.{name}", function
 

@@ -66,6 +66,7 @@ def ampligraph(
     Returns
     -------
     Ranks
+        The ranks that the file holds.
 
     Raises
     ------
@@ -150,6 +151,7 @@ def pykeen(
     Returns
     -------
     Ranks
+        The ranks that the file holds.
 
     Raises
     ------
@@ -264,6 +266,7 @@ def libkge(
     Returns
     -------
     Ranks
+        The ranks that the file holds.
 
     Raises
     ------

@@ -47,6 +47,7 @@ def ranks(
     Returns
     -------
     Ranks
+        A rank per positive score.
 
     Raises
     ------

@@ -195,6 +195,7 @@ class Model(ABC):
         Returns
         -------
         Model
+            A new model.
         """
         other: Self = replace(self, **arrays)  # type: ignore[type-var]  # every subclass is a dataclass
         return other.described(**{name: getattr(self, name) for name in DESCRIPTION})
@@ -210,6 +211,7 @@ class Model(ABC):
         Returns
         -------
         Model
+            A new model.
 
         Raises
         ------
@@ -362,6 +364,7 @@ class Model(ABC):
         Returns
         -------
         ndarray of float64
+            A score per triple.
 
         Raises
         ------

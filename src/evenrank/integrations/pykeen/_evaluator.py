@@ -36,7 +36,7 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
 
     Parameters
     ----------
-    *args, **kwargs
+    *args
         As for PyKEEN's evaluator.
     memory : int or str, optional
         Memory limit, as for `evenrank.rank`.
@@ -44,6 +44,8 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         Number of threads, as for `evenrank.rank`.
     exact : bool, default True
         Whether ranks are exact, as for `evenrank.rank`.
+    **kwargs
+        As for PyKEEN's evaluator.
     """
 
     def __init__(

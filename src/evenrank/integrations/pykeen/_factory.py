@@ -38,6 +38,7 @@ def graph(
     Returns
     -------
     Graph
+        The graph, with PyKEEN's numbering.
 
     Raises
     ------

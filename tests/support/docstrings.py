@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +43,8 @@ def public() -> Iterator[tuple[str, Any]]:
             k for k, v in vars(module).items() if getattr(v, "__module__", "") == name and k[0] != "_"
         ]
         for exported in getattr(module, "__all__", own):
+            if exported == "EvenRankEvaluator" and find_spec("pykeen") is None:
+                continue  # it extends a class of PyKEEN, an extra
             thing = getattr(module, exported)
             if isinstance(thing, ModuleType) or id(thing) in seen or not callable(thing):
                 continue

@@ -10,6 +10,7 @@ import typer
 
 from evenrank._internal.columns import errors_name_file
 from evenrank._internal.table import Table, defined
+from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
     DataOption,
@@ -23,9 +24,6 @@ from evenrank.cli._shell import (
     TableOrJson,
     UnseenOption,
     app,
-    echo_json,
-    print_table,
-    show,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import atlas

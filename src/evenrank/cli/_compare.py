@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evenrank._internal.progress import Progress
+from evenrank.cli._output import show
 from evenrank.cli._shell import (
     Average,
     CandidatesOption,
@@ -24,7 +25,6 @@ from evenrank.cli._shell import (
     check_unused,
     file_names,
     once,
-    show,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import load

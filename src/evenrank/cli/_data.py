@@ -8,6 +8,7 @@ from typing import Annotated, get_args
 
 import typer
 
+from evenrank.cli._output import echo_json, show_rows
 from evenrank.cli._shell import (
     KNOWN,
     FilterOption,
@@ -17,9 +18,7 @@ from evenrank.cli._shell import (
     TableOrJson,
     UnseenOption,
     app,
-    echo_json,
     show_help,
-    show_rows,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import Unseen, atlas, load, registry, where

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from evenrank._internal.progress import Progress
+from evenrank.cli._output import show
 from evenrank.cli._shell import (
     Average,
     By,
@@ -18,7 +19,6 @@ from evenrank.cli._shell import (
     OwnTies,
     Unit,
     app,
-    show,
 )
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.ranks import Ranks

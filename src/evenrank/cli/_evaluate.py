@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from evenrank._internal.table import Shown
+from evenrank.cli._output import show, show_rows
 from evenrank.cli._shell import (
     Average,
     By,
@@ -29,8 +30,6 @@ from evenrank.cli._shell import (
     check_unused,
     file_names,
     once,
-    show,
-    show_rows,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import load

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
+from evenrank.cli._output import show
 from evenrank.cli._shell import (
     Average,
     By,
@@ -29,7 +30,6 @@ from evenrank.cli._shell import (
     check_writable,
     file_names,
     once,
-    show,
     splits,
 )
 from evenrank.errors import InputError

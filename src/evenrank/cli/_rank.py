@@ -14,6 +14,7 @@ import typer
 from evenrank import models
 from evenrank._internal.table import figure
 from evenrank.cli._evaluate import rows_per_file
+from evenrank.cli._output import show
 from evenrank.cli._shell import (
     ENDINGS,
     Average,
@@ -26,7 +27,6 @@ from evenrank.cli._shell import (
     app,
     check_writable,
     file_names,
-    show,
     splits,
 )
 from evenrank.errors import InputError, Option

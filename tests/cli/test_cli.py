@@ -13,7 +13,7 @@ from drawn import drawn
 from shell import MODELS, NATIONS, run
 
 import evenrank as er
-from evenrank.cli._shell import print_table
+from evenrank.cli._output import print_table
 
 
 @pytest.fixture

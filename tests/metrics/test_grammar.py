@@ -1,9 +1,12 @@
 """Names, aliases, and what cannot be read."""
 
+import re
+
 import numpy as np
 import pytest
 
 import evenrank as er
+from evenrank.metrics import _advice
 from evenrank.metrics.grammar import ALIASES, NAMES
 
 ALIAS_CASES = {
@@ -88,6 +91,63 @@ def test_invalid_metric_names_raise(text, message):
     with pytest.raises(er.errors.EvenrankError, match=message.replace("(", r"\(")) as caught:
         er.parse(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        # by meaning
+        ("accuracy", "is hits@1"),
+        ("top-1 accuracy", "is hits@1"),
+        ("Top-5", "is hits@5"),
+        ("HR@20", "is hits@20"),
+        ("recall@10", "with one answer per query, this is hits@10"),
+        ("index(recall@5)", "is hits@5"),
+        ("1/recall_at_3", "is hits@3"),
+        ("precision@3", "hits@k divided by k; use hits@3"),
+        ("map", "use mrr"),
+        ("MAP@10", "use mrr"),
+        ("nDCG@10", "use ndcg, which has no cutoff, or hits@10"),
+        ("mrr@10", "use mrr, or hits@10"),
+        ("ROC-AUC", "use index(mr): if all targets have as many candidates, it is 2 AUC - 1"),
+        ("f1", "not a rank-based metric"),
+        ("avg rank", "is mr"),
+        ("z-score", "write z(mrr)"),
+        ("zscore(hits@3)", "did you mean z(hits@3)?"),
+        ("adjusted(mrr)", "did you mean index(mrr)?"),
+        ("p-value", "computed by compare"),
+        # by spelling
+        ("mmr", "did you mean mrr or"),
+        ("index(mmr)", "did you mean index(mrr) or"),
+        ("amrri", "did you mean amrr or amri?"),
+        ("hist@7", "did you mean hits@7?"),
+        ("z(hit_at_3)", "did you mean z(hits@3)?"),
+        ("mean_reciprical_rank", "did you mean mean_reciprocal_rank"),
+        ("hits@1o", "write e.g. hits@10"),
+        ("foo", "write e.g. mrr, hits@10 or index(mrr)"),
+    ],
+)
+def test_advice_for_unknown_metrics(text, advice):
+    with pytest.raises(er.errors.UnknownMetricError) as caught:
+        er.parse(text)
+    assert advice in str(caught.value)
+
+
+def test_what_is_advised_can_be_parsed():
+    texts = " ".join(
+        [*_advice._BY_MEANING.values(), *(f"{f}(mrr)" for f in _advice._BY_FUNCTION.values())]
+    )
+    found = set(re.findall(r"hits@\{k\}|hits@\d+|\b[a-z]+\([\d.mr]+\)|\b(?:mrr|mr|ndcg)\b", texts))
+    assert len(found) > 10
+    for name in found:
+        er.parse(name.format(k=10))
+
+
+def test_index_of_mr_is_twice_the_auc_less_one():
+    rank, candidates = np.array([1, 4, 2, 9]), 12
+    auc = np.mean((candidates - rank) / (candidates - 1))
+    index = er.Ranks.of(rank, candidates=candidates).evaluate("index(mr)")["index(mr)"]
+    assert index == pytest.approx(2 * auc - 1, rel=1e-14)
 
 
 def test_a_metric_must_be_text_or_a_metric():

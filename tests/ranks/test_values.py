@@ -310,6 +310,9 @@ def test_notebooks_show_tables_and_previews(ranks):
     many = er.Ranks.of(np.arange(1, 31), keys={"k": np.arange(30)})
     assert many._repr_html_().count("<tr>") == 1 + 10
     assert "20 more targets" in many._repr_html_()
+    tied = er.Ranks.of([2.5, 12_345_678])._repr_html_()
+    assert ">2.5</td>" in tied
+    assert ">12345678</td>" in tied
     groups = ranks.by("relation")._repr_html_()
     assert groups.count("<tr>") == 1 + 2
     assert ">a</td>" in groups

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from difflib import get_close_matches
 from math import inf
 from typing import Any, TypeAlias, get_args
 
 from evenrank._internal.arrays import Function
 from evenrank._internal.columns import as_list
 from evenrank.errors import InputError, Option, UnknownMetricError
+from evenrank.metrics._advice import advice
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.metrics.metric import (
     GMR,
@@ -293,7 +293,7 @@ def _read(node: ast.expr, text: str) -> Expression:
                     " for the rest",
                 ],
             )
-    raise _unknown(text)
+    raise _unknown(text, ast.get_source_segment(text.strip(), node))
 
 
 def _value(node: ast.expr, text: str) -> float:
@@ -313,11 +313,10 @@ def _needs_k(text: str) -> UnknownMetricError:
     return UnknownMetricError("hits@k requires a k", got=repr(text), do="e.g. hits@10")
 
 
-def _unknown(text: str) -> UnknownMetricError:
-    known = [*NAMES, *_defined, "hits@1", "hits@3", "hits@10", "mean(2)", "quantile(0.9)", *ALIASES]
-    near = get_close_matches(text.lower(), known, n=3, cutoff=0.5) or ["mrr", "hits@10", "mr"]
+def _unknown(text: str, part: str | None = None) -> UnknownMetricError:
+    """Describe an unknown metric, or the part of an expression that is unknown."""
+    do = advice(text, part or text, [*NAMES, *_defined], ALIASES, HITS_NAMES)
+    do += " `" if do.endswith("?") else "; `"
     return UnknownMetricError(
-        "unknown metric",
-        got=repr(text),
-        do=f"did you mean {', '.join(near)}? `evenrank evaluate --list` lists all metrics",
+        "unknown metric", got=repr(text), do=f"{do}evenrank evaluate --list` lists all metrics"
     )

@@ -527,8 +527,10 @@ class Ranks(Framed):
         return f"Ranks({'; '.join(about)})"
 
     def _repr_html_(self) -> str:
-        """Show the first rows as an HTML table, in notebooks."""
+        """Show the first rows and their ranks (the mean rank of ties) as an HTML table, in notebooks."""
         shown = {name: column[:PREVIEW].tolist() for name, column in self._columns().items()}
+        counts = zip(shown["better"], shown["equal"], strict=True)
+        shown["rank"] = [f"{better + 1 + equal / 2:.1f}".removesuffix(".0") for better, equal in counts]
         rows = [[str(value) for value in row] for row in zip(*shown.values(), strict=True)]
         more = [f"{len(self) - PREVIEW:,} more targets"] * (len(self) > PREVIEW)
         return Table([*shown], rows, [*more, str(self.protocol)], labels=len(self.keys)).html()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,10 +30,10 @@ from evenrank.cli._shell import (
     splits,
 )
 from evenrank.errors import InputError, Option
-from evenrank.graphs import Unseen, load
+from evenrank.graphs import Graph, Unseen, load
 from evenrank.graphs.make_task import Candidates
 from evenrank.metrics.grammar import parse
-from evenrank.models import load as read_model
+from evenrank.models import load_pair
 from evenrank.models.readers import READERS
 from evenrank.ranking import cluster, rank
 from evenrank.ranking.engine.run import launched
@@ -85,8 +85,9 @@ def rank_command(
     unseen: Annotated[
         Unseen | None,
         typer.Option(
-            help="Keep or drop entities and relations not seen in training. By default keep, or as "
-            "--protocol does."
+            help="Keep or drop entities and relations not seen in training. By default as --protocol "
+            "does; otherwise keep, but drop for models that know only what is seen in training, such as "
+            "PyKEEN's."
         ),
     ] = None,
     protocol: Annotated[
@@ -136,30 +137,39 @@ def rank_command(
         quiet, out = True, None
     files, folders = _places(model, out), _folders(model, checkpoint)
     wanted = [parse(name) for name in metric or ()]  # before the work
-    graph = load(data, unseen=unseen or (preset(protocol).unseen if protocol else "keep"))
-    task = graph.task(
-        split,
-        sides=sides,
-        filter=splits(filter_),
-        candidates=_candidates(candidates),
-        seed=seed,
-        outside=outside,
-        protocol=protocol,
-    )
-    if not quiet:
-        for note in graph.notes:
-            typer.echo(f"note: {note}", err=True)
-    ranked = []
+    rule = unseen or (preset(protocol).unseen if protocol else None)
+    graph = load(data, unseen=rule or "keep")
+
+    @cache
+    def ask(graph: Graph) -> Task:
+        return graph.task(
+            split,
+            sides=sides,
+            filter=splits(filter_),
+            candidates=_candidates(candidates),
+            seed=seed,
+            outside=outside,
+            protocol=protocol,
+        )
+
+    ranked: list[Ranks] = []
+    graphs: list[Graph] = []
     with _ranker(dask, checkpoint, threads=threads, exact=exact, mesh=mesh) as ranker:
         for path, file, folder in zip(model, files, folders, strict=True):
             # workers map the file as well; otherwise it may be overwritten meanwhile
             mapped = dask is not None
-            scorer = read_model(
-                path, graph, format=model_format, trust_pickle=trust_pickle, mapped=mapped
+            scorer, own = load_pair(
+                path,
+                graph,
+                unseen=rule,
+                format=model_format,
+                trust_pickle=trust_pickle,
+                mapped=mapped,
             )
+            task = ask(own)
             if not quiet:
-                for note in getattr(scorer, "notes", ()):
-                    typer.echo(f"note: {path.name}: {note}", err=True)
+                _tell(path, scorer, graph, own, first=own not in graphs)
+            graphs.append(own)
             options = {"device": device, "memory": memory, "progress": not quiet, "checkpoint": folder}
             ranks = ranker(scorer, task, **options)
             if file is not None:
@@ -168,6 +178,12 @@ def rank_command(
     if process:
         return
     keys = tuple(by.split(",")) if by else ()
+    if len(set(graphs)) > 1 and not quiet:
+        typer.echo(
+            "note: some models are ranked without entities not seen in training, others with them; "
+            "their rows cannot be compared",
+            err=True,
+        )
     if len(ranked) > 1:
         ties = ties or ranked[0].ties
         show(rows_per_file(model, ranked, wanted, keys, ties, (average,), what="model"), form)
@@ -175,8 +191,19 @@ def rank_command(
         source = ranked[0].by(*keys) if keys else ranked[0]
         show(source.evaluate(*wanted, ties=ties, average=average), form)
     if not quiet:
-        for ranks, file, folder in zip(ranked, files, folders, strict=True):
-            typer.echo(_work(ranks, task, file or folder), err=True)
+        for ranks, own, file, folder in zip(ranked, graphs, files, folders, strict=True):
+            typer.echo(_work(ranks, ask(own), file or folder), err=True)
+
+
+def _tell(path: Path, scorer: Any, graph: Graph, own: Graph, *, first: bool) -> None:
+    """Print the notes of the graph that a model is ranked on, if it is the `first`, and the model's."""
+    decided = own is not graph  # by the model, whose notes then say what was left out
+    notes = [note for note in own.notes if not decided or note not in own.dropped] if first else []
+    notes += [f"{path.name}: {note}" for note in getattr(scorer, "notes", ())]
+    if first and decided:
+        notes.append("--unseen keep ranks all entities, and raises an error for models without them")
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 def _places(models: list[Path], out: Path | None) -> list[Path | None]:

@@ -155,10 +155,26 @@ class Graph:
             kinds or range(int(rows[:, 1].max()) + 1),
             splits,
         )
-        return graph if unseen == "keep" else graph._drop()
+        return graph if unseen == "keep" else graph.drop_unseen()
 
-    def _drop(self) -> Self:
-        """Leave out entities and relations not seen in training."""
+    def drop_unseen(self) -> Self:
+        """Leave out entities and relations not seen in training, as PyKEEN does.
+
+        Returns
+        -------
+        Graph
+            The graph as `Graph.of` builds it with ``unseen="drop"``; the same object at every call.
+
+        Examples
+        --------
+        >>> Graph.of([[0, 0, 1]], test=[[0, 0, 1], [0, 0, 2]]).drop_unseen().notes[-1]
+        '1 entities and 0 relations not seen in training were removed'
+        """
+        return self if self.unseen == "drop" else self._seen
+
+    @cached_property
+    def _seen(self) -> Self:
+        """The graph without entities and relations not seen in training."""
         seen = self._present("train")
         entity, relation = (np.cumsum(mask) - 1 for mask in seen)
         lost = {split: (rows, text) for split, rows, text in self._unseen()}

@@ -18,7 +18,7 @@ array([[-1., -0., -1.]])
 """
 
 from evenrank.models._files import save
-from evenrank.models._load import bundled, load
+from evenrank.models._load import bundled, load, load_pair
 from evenrank.models._model import Inverse, Model
 from evenrank.models._named import CP, NAMED, RESCAL, ComplEx, DistMult, RotatE, SimplE, TransE, TuckER
 
@@ -36,5 +36,6 @@ __all__ = [
     "TuckER",
     "bundled",
     "load",
+    "load_pair",
     "save",
 ]

@@ -13,7 +13,8 @@ from evenrank._internal.checks import check_type
 from evenrank.errors import InputError
 
 if TYPE_CHECKING:
-    from evenrank.graphs.graph import Graph
+    from evenrank.graphs.graph import Graph, Unseen
+    from evenrank.models.readers.checkpoint import Checkpoint
 
 
 def load(
@@ -62,8 +63,67 @@ def load(
     >>> load("nations/complex")
     ComplEx(14 entities, 55 relations, stacked inverse relations)
     """
-    from evenrank.models.readers import read
     from evenrank.models.readers.checkpoint import fit
+
+    checkpoint = _read(path, format, trust_pickle, mapped)
+    return fit(checkpoint, graph, Path(path).name)
+
+
+def load_pair(
+    path: str | os.PathLike[str],
+    graph: Graph,
+    *,
+    unseen: Unseen | None = None,
+    format: str = "auto",  # noqa: A002  # as the shell option
+    trust_pickle: bool = False,
+    mapped: bool = False,
+) -> tuple[Any, Graph]:
+    """Load a trained model together with the graph it can be ranked on.
+
+    As `load`, but if the model has exactly the entities and relations seen in training, the graph is
+    returned without the others, as with ``unseen="drop"``. The models of PyKEEN are such. The names in
+    the checkpoint decide; without names, the numbers of entities and relations of a PyKEEN model.
+
+    Parameters
+    ----------
+    path : path-like
+        A checkpoint, or the name of a bundled model.
+    graph : Graph
+        The graph to rank on.
+    unseen : {"keep", "drop"}, optional
+        Whether the graph keeps what is not seen in training. By default, the model decides.
+    format : str, default "auto"
+        The library that wrote the checkpoint, as for `load`.
+    trust_pickle : bool, default False
+        Whether the file may be unpickled, as for `load`.
+    mapped : bool, default False
+        Whether to memory-map the arrays, as for `load`.
+
+    Returns
+    -------
+    model : Model or scorer
+        The model; its `notes` say what was left out.
+    graph : Graph
+        The graph, or `graph.drop_unseen()`.
+
+    Raises
+    ------
+    InputError
+        As by `load`.
+
+    Examples
+    --------
+    >>> from evenrank.graphs import load as load_graph
+    >>> load_pair("nations/complex", load_graph("nations"))[0]
+    ComplEx(14 entities, 55 relations, stacked inverse relations)
+    """
+    from evenrank.models.readers.checkpoint import pair
+
+    return pair(_read(path, format, trust_pickle, mapped), graph, unseen, Path(path).name)
+
+
+def _read(path: str | os.PathLike[str], format: str, trust_pickle: bool, mapped: bool) -> Checkpoint:  # noqa: A002
+    from evenrank.models.readers import read
 
     check_type(
         path,
@@ -73,8 +133,7 @@ def load(
     )
     check_type(format, str, "format must be a string")
     with _located(path) as file:
-        checkpoint = read(file, format=format, trust_pickle=trust_pickle, mapped=mapped)
-    return fit(checkpoint, graph, Path(path).name)
+        return read(file, format=format, trust_pickle=trust_pickle, mapped=mapped)
 
 
 def bundled() -> list[str]:

@@ -16,7 +16,7 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
-from evenrank.graphs.graph import Graph
+from evenrank.graphs.graph import Graph, Unseen, check_unseen
 from evenrank.models._model import Model
 from evenrank.ranking.scorer import Candidates
 from evenrank.ranks.task import HOLE
@@ -36,13 +36,15 @@ class Checkpoint:
     """A model as it was read: the model, the names of its rows where it has them, notes for the user.
 
     `model` is a model of `evenrank.models`, or a black-box scorer: a dataclass with `name`, `notes`, and
-    `entities` and `relations`, the number of each.
+    `entities` and `relations`, the number of each. `leaves_out` says whether its library leaves out
+    entities not seen in training: of a model without names, their number then tells that it did.
     """
 
     model: Any
     entities: Sequence[str] | None = None
     relations: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    leaves_out: bool = False
 
 
 def called(name: str, model: Any) -> tuple[Any, tuple[str, ...]]:
@@ -57,10 +59,71 @@ def noted(model: Any, notes: tuple[str, ...]) -> Any:
     return model.described(notes=notes) if isinstance(model, Model) else replace(model, notes=notes)
 
 
+def lacks_unseen(checkpoint: Checkpoint, graph: Graph) -> bool:
+    """Whether a model has exactly the entities and relations seen in training, and the graph has more.
+
+    Names decide where the checkpoint has them, or the digest of its numbering; otherwise the numbers of
+    entities and relations, if its library is known to leave out the others.
+    """
+    model = checkpoint.model
+    sizes = model.entities, model.relations
+    if graph.unseen == "drop" or sizes == (len(graph.entities), len(graph.relations)):
+        return False
+    seen = graph.drop_unseen()
+    if sizes != (len(seen.entities), len(seen.relations)):
+        return False
+    vocabulary = getattr(model, "vocabulary", None)
+    if vocabulary:
+        return bool(vocabulary == seen.vocabulary)
+    both = ((checkpoint.entities, seen.entities), (checkpoint.relations, seen.relations))
+    if any(names is not None and set(names) != set(map(str, wanted)) for names, wanted in both):
+        return False
+    return checkpoint.entities is not None or checkpoint.leaves_out
+
+
+def pair(checkpoint: Checkpoint, graph: Graph, unseen: Unseen | None, source: str) -> tuple[Any, Graph]:
+    """Return the model and the graph it can be ranked on, without entities that only the graph has."""
+    check_type(graph, Graph, "graph must be a Graph", do="er.load(...)")
+    if unseen is not None:
+        check_unseen(unseen)
+        graph = graph.drop_unseen() if unseen == "drop" else graph
+    elif lacks_unseen(checkpoint, graph):
+        whole, graph = graph, graph.drop_unseen()
+        gone = {
+            what: len(names) - len(left)
+            for what, names, left in (
+                ("entities", whole.entities, graph.entities),
+                ("relations", whole.relations, graph.relations),
+            )
+        }
+        others = " and ".join(f"{n:,} {what}" for what, n in gone.items() if n)
+        lost = [
+            f"{len(triples) - len(graph.splits[split]):,} of {len(triples):,} {split} triples"
+            for split, triples in whole.splits.items()
+            if len(triples) > len(graph.splits[split])
+        ]
+        note = (
+            f"knows only what is seen in training ({len(graph.entities):,} entities, "
+            f"{len(graph.relations):,} relations); left out, as by PyKEEN: {', '.join([others, *lost])}"
+        )
+        checkpoint = replace(checkpoint, notes=(note, *checkpoint.notes))
+    return fit(checkpoint, graph, source), graph
+
+
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
     """Return the model with its rows in the order of a graph, and with its notes."""
     check_type(graph, Graph | None, "graph must be a Graph", do="er.load(...)")
     model, notes = checkpoint.model, checkpoint.notes
+    if graph is not None and lacks_unseen(checkpoint, graph):
+        raise InputError(
+            "the model has only the entities and relations seen in training",
+            got=f"{model.entities:,} of {len(graph.entities):,} entities and {model.relations:,} of "
+            f"{len(graph.relations):,} relations in {source}",
+            do=[
+                "to leave out the others, as PyKEEN does, load the graph with ",
+                Option("unseen", "drop"),
+            ],
+        )
     # a model that knows its numbering is checked when it is ranked
     if graph is not None and not getattr(model, "vocabulary", None):
         entity = _rows("entities", checkpoint.entities, model.entities, graph.entities, source)

@@ -63,7 +63,7 @@ def read(path: Path, *, trust_pickle: bool = False) -> Checkpoint:
             ) from None
         model = _unpickled(file)
     names = named(model, [file.parent / TRIPLES], DICTIONARIES, _names)
-    return Checkpoint(model, *names, model.notes)
+    return Checkpoint(model, *names, model.notes, leaves_out=True)
 
 
 def _unpickled(file: Path) -> Any:

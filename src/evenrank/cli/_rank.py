@@ -152,6 +152,8 @@ def rank_command(
             protocol=protocol,
         )
 
+    if rule is not None:  # the graph is known, so that errors in options come before the work
+        ask(graph)
     ranked: list[Ranks] = []
     graphs: list[Graph] = []
     with _ranker(dask, checkpoint, threads=threads, exact=exact, mesh=mesh) as ranker:

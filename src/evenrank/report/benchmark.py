@@ -192,8 +192,11 @@ def align(sources: Sequence[Source], on: On = None) -> tuple[Benchmark, ...]:
             raise InputError(f"{source.where} has no ranks", do="a report needs at least one target")
     groups: dict[tuple[tuple[str, str], ...], list[Source]] = {}
     for source in sources:
-        groups.setdefault(tuple(source.task.items()), []).append(source)
-    names = _names([(group[0].data, dict(task)) for task, group in groups.items()])
+        task = source.task
+        if "content" in task:  # the rule for unseen entities made no difference if that is the same
+            task.pop("unseen", None)
+        groups.setdefault(tuple(task.items()), []).append(source)
+    names = _names([(group[0].data, group[0].task) for group in groups.values()])
     benchmarks = [_align(name, group, on) for name, group in zip(names, groups.values(), strict=True)]
     return tuple(sorted(benchmarks, key=lambda benchmark: benchmark.candidates))
 

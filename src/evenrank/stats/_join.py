@@ -108,12 +108,14 @@ def differing(models: Mapping[str, Ranks]) -> list[str]:
 def _entries(models: Mapping[str, Ranks]) -> list[str]:
     """List the entries of protocols that must agree.
 
-    If the content hashes of the data are the same, the names of the data sets may differ.
+    If the content hashes of the data are the same, the names of the data sets may differ, and so may the
+    rule for entities not seen in training, as it made no difference.
     """
     entries = dict.fromkeys(k for r in models.values() for k in r.protocol.to_dict() if k not in OWN)
     contents = {ranks.protocol.content for ranks in models.values()}
     if len(contents) == 1 and None not in contents:
         entries.pop("data", None)
+        entries.pop("unseen", None)
     return list(entries)
 
 

@@ -2,7 +2,8 @@
 
     model = er.integrations.pykeen.scorer(pipeline_result.model)   # for er.rank
     graph = er.integrations.pykeen.graph(dataset)                  # from its triples factories
-    pipeline(..., evaluator=er.integrations.pykeen.EvenRankEvaluator)
+    result = pipeline(..., evaluator=er.integrations.pykeen.EvenRankEvaluator)
+    ranks = er.integrations.pykeen.ranks(result)           # with names, for er.compare and er.report
 
 `er.models.load("trained_model.pkl", graph)` reads the models that its pipeline saves.
 """
@@ -14,9 +15,10 @@ from typing import Any
 
 from evenrank._internal.optional import need
 from evenrank.integrations.pykeen._factory import factories, graph
+from evenrank.integrations.pykeen._pipeline import ranks
 from evenrank.models.readers.pykeen import BlackBox, scorer
 
-__all__ = ["BlackBox", "EvenRankEvaluator", "factories", "graph", "scorer"]
+__all__ = ["BlackBox", "EvenRankEvaluator", "factories", "graph", "ranks", "scorer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,8 @@ from torch import is_tensor
 
 from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
+from evenrank.graphs.graph import PARTS, Graph
+from evenrank.integrations.pykeen._labels import as_graph, facts, names
 from evenrank.integrations.pykeen._metrics import Metrics
 from evenrank.models.readers.pykeen import BlackBox, scorer
 from evenrank.ranking import rank
@@ -34,10 +36,16 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
     kept for the next evaluation of the same triples, so an early stopper needs them once. The attribute
     `ranked` holds the ranks of the last evaluation.
 
+    PyKEEN evaluates numbered triples, without names. The ranks have the names of entities and relations,
+    the data set, its split and the filter if `dataset` is given; `evenrank.integrations.pykeen.ranks`
+    adds them to the ranks of a pipeline afterwards.
+
     Parameters
     ----------
     *args
         As for PyKEEN's evaluator.
+    dataset : Dataset or Graph, optional
+        The data set of the triples that will be evaluated.
     memory : int or str, optional
         Memory limit, as for `evenrank.rank`.
     threads : int, optional
@@ -51,6 +59,7 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
     def __init__(
         self,
         *args: Any,
+        dataset: Any = None,
         memory: int | str | None = None,
         threads: int | None = None,
         exact: bool = True,
@@ -59,7 +68,7 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         super().__init__(*args, **kwargs)
         memory_limit(memory), thread_count(threads)  # raise errors before training
         self._options: dict[str, Any] = {"memory": memory, "threads": threads, "exact": exact}
-        self._prepared = _Prepared()
+        self._prepared = _Prepared(None if dataset is None else as_graph(dataset))
         self._told = False
         self.ranked: Ranks | None = None
 
@@ -74,17 +83,21 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
         limited = given["restrict_entities_to"] is not None or given["restrict_relations_to"] is not None
         self.ranked = None
         if limited or self.mode or known is None or not self.filtered or "relation" in given["targets"]:
-            return super().evaluate(*args, **kwargs)
-        quiet = {} if given["use_tqdm"] else {"disable": True}
-        return self._evaluate_on_device(
-            given["model"],
-            mapped_triples=given["mapped_triples"],
-            all_pos_triples=[*([known] if is_tensor(known) else known), given["mapped_triples"]],
-            targets=given["targets"],
-            restrict_entities_to=None,
-            device=given["device"] or given["model"].device,
-            tqdm_kwargs={**(given["tqdm_kwargs"] or {}), **quiet},
-        )
+            found = super().evaluate(*args, **kwargs)
+        else:
+            quiet = {} if given["use_tqdm"] else {"disable": True}
+            found = self._evaluate_on_device(
+                given["model"],
+                mapped_triples=given["mapped_triples"],
+                all_pos_triples=[*([known] if is_tensor(known) else known), given["mapped_triples"]],
+                targets=given["targets"],
+                restrict_entities_to=None,
+                device=given["device"] or given["model"].device,
+                tqdm_kwargs={**(given["tqdm_kwargs"] or {}), **quiet},
+            )
+        if isinstance(found, Results) and self.filtered:
+            found.known = [] if known is None else [known] if is_tensor(known) else list(known)
+        return found
 
     def _evaluate_on_device(self, model: Any, **given: Any) -> RankBasedMetricResults:
         """Rank by evenrank instead of PyKEEN's batches."""
@@ -92,6 +105,13 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
             return super()._evaluate_on_device(model=model, **given)
         known, among = given["all_pos_triples"], given["restrict_entities_to"]
         known = [known] if is_tensor(known) else known
+        graph = self._prepared.graph
+        if graph is not None and len(graph.entities) != model.num_entities:
+            raise InputError(
+                "the model has other entities than the data set of the evaluator",
+                got=f"{model.num_entities:,} and {len(graph.entities):,}",
+                do="pass the data set the model is trained on",
+            )
         self._prepared.take(
             _rows(given["mapped_triples"]),
             None if known is None else [_rows(triples) for triples in known],
@@ -115,7 +135,10 @@ class EvenRankEvaluator(RankBasedEvaluator):  # type: ignore[misc]  # PyKEEN is 
             self.ranks[side, "realistic"].append(((optimistic + pessimistic) / 2).astype(np.float32))
             self.ranks[side, "pessimistic"].append(pessimistic)
             self.num_candidates[side].append(ranks.candidates)
-        results = self._prepared.metrics.of(self.metrics, _iter_ranks(self.ranks, self.num_candidates))
+        packs = _iter_ranks(self.ranks, self.num_candidates)
+        results = Results(self._prepared.metrics.of(self.metrics, packs).data)
+        results.ranked, results.triples = self.ranked, given["mapped_triples"]
+        results.labelled = graph is not None
         if self.clear_on_finalize:
             self.clear()
         return results
@@ -126,13 +149,35 @@ evaluator_resolver.register(
 )  # hyperparameter searches store its name and look it up again
 
 
+class Results(RankBasedMetricResults):  # type: ignore[misc]
+    """PyKEEN's results, and the ranks that they are of.
+
+    Attributes
+    ----------
+    ranked : Ranks
+        The ranks.
+    labelled : bool
+        Whether the ranks have the names of a data set.
+    triples : LongTensor
+        The evaluated triples.
+    known : list of LongTensor or None
+        Further known triples, as given to the evaluator; None if they were not filtered out.
+    """
+
+    ranked: Ranks
+    labelled: bool
+    triples: Any
+    known: Any = None
+
+
 class _Prepared:
     """Preparations that depend on triples alone, kept while these stay the same."""
 
     task: Task
     metrics: Metrics
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph | None) -> None:
+        self.graph = graph
         self._rows: list[Ints] = []
         self._words: tuple[Any, ...] = ()
 
@@ -142,7 +187,8 @@ class _Prepared:
         same = words == self._words and len(rows) == len(self._rows)
         if same and all(map(np.array_equal, rows, self._rows)):
             return
-        self.task = _task(triples, None if known is None else np.concatenate(known), *words[1:])
+        every = None if known is None else np.concatenate(known)
+        self.task = _task(triples, every, self.graph, *words[1:])
         self.metrics = Metrics()
         self._rows, self._words = [some.copy() for some in rows], words
 
@@ -165,12 +211,23 @@ def _rows(triples: Any) -> Ints:
 
 
 def _task(
-    triples: Ints, known: Ints | None, targets: Collection[str], size: int, among: tuple[int, ...] | None
+    triples: Ints,
+    known: Ints | None,
+    graph: Graph | None,
+    targets: Collection[str],
+    size: int,
+    among: tuple[int, ...] | None,
 ) -> Task:
     """Make a task of the heads and tails of triples, among all entities or some."""
     lists: dict[str, Any] = {}
     if among is not None:
         lists = {"candidates": [among], "group": np.zeros(len(triples), dtype=np.int64)}
+    words: dict[str, Any] = {"filter": "none" if known is None else "given"}
+    words |= {"sides": ", ".join(targets), "candidates": "all" if among is None else "given"}
+    keys: dict[str, Any] = dict(zip(PARTS, triples.T, strict=True))
+    if graph is not None:
+        words |= facts(graph, triples, known)
+        keys = names(graph, triples)
     parts = [
         Task.of(
             _asked(triples, side),
@@ -179,13 +236,12 @@ def _task(
             known=None if known is None else (_asked(known, side), known[:, COLUMN[side]]),
             side=side,
             outside="add",
-            keys=dict(zip(("head", "relation", "tail"), triples.T, strict=True)) | {"side": side},
+            keys=keys | {"side": side},
             **lists,
         )
         for side in targets
     ]
-    words = {"filter": "none" if known is None else "given", "sides": ", ".join(targets)}
-    return Task.join(parts, {**words, "candidates": "all" if among is None else "given"})
+    return Task.join(parts, words)
 
 
 def _asked(triples: Ints, side: str) -> Ints:

@@ -102,6 +102,7 @@ def factories(graph: Graph, *, inverse: bool = False) -> dict[str, Any]:
             entity_to_id=entity,
             relation_to_id=relation,
             create_inverse_triples=inverse and split == "train",
+            metadata={"name": graph.name},
         )
         for split, triples in graph.splits.items()
     }

@@ -126,8 +126,11 @@ def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
         )
     # a model that knows its numbering is checked when it is ranked
     if graph is not None and not getattr(model, "vocabulary", None):
-        entity = _rows("entities", checkpoint.entities, model.entities, graph.entities, source)
-        relation = _rows("relations", checkpoint.relations, model.relations, graph.relations, source)
+        advice = _advice(graph)
+        entity = _rows("entities", checkpoint.entities, model.entities, graph.entities, source, advice)
+        relation = _rows(
+            "relations", checkpoint.relations, model.relations, graph.relations, source, advice
+        )
         missing = [w for w, rows in (("entities", entity), ("relations", relation)) if rows is None]
         if missing:
             notes += (
@@ -140,7 +143,28 @@ def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
     return noted(model, notes)
 
 
-def _rows(what: str, names: Sequence[str] | None, count: int, wanted: Names, source: str) -> Ints | None:
+def _advice(graph: Graph) -> list[str | Option]:
+    """Advise what to do if a model and a graph differ."""
+    start = "rank on the graph the model was trained on"
+    if graph.dropped:
+        return [
+            f"{start}; to keep what is not seen in training, load it with ",
+            Option("unseen", "keep"),
+        ]
+    return [
+        f"{start}; if its library leaves out entities not seen in training, load the graph with ",
+        Option("unseen", "drop"),
+    ]
+
+
+def _rows(
+    what: str,
+    names: Sequence[str] | None,
+    count: int,
+    wanted: Names,
+    source: str,
+    advice: Sequence[str | Option],
+) -> Ints | None:
     """Return the model's row of each of the graph's names, or None if there are no names to compare."""
     own = names is not None and dict(zip(names, range(count), strict=True))
     known = [str(name) for name in wanted]
@@ -151,11 +175,7 @@ def _rows(what: str, names: Sequence[str] | None, count: int, wanted: Names, sou
         raise InputError(
             f"model and graph differ in {what}",
             got=f"{count:,} in {source}, {len(wanted):,} in the graph{unknown}",
-            do=[
-                "rank on the graph the model was trained on; if its library leaves out entities not "
-                "seen in training, load the graph with ",
-                Option("unseen", "drop"),
-            ],
+            do=advice,
         )
     return np.array([own[name] for name in known]) if own and comparable else None
 

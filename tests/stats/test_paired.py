@@ -546,3 +546,20 @@ def test_names_are_escaped(nations):
     assert r"& $1.00 \times 10^{-4}$ &" in latex
     signs = er.compare(b=nations["rotate"], a=nations["transe"]).to_latex()
     assert "$+0.1537$ & {[$+0.1122$, $+0.1952$]}" in signs
+
+
+def test_the_rule_for_unseen_entities_only_matters_if_it_made_a_difference(tmp_path):
+    """Every entity of Nations is seen in training, so that keep and drop are the same."""
+    kept, dropped = (
+        er.rank(
+            er.models.load(f"nations/{model}"), er.load("nations", unseen=rule).task(), progress=False
+        )
+        for model, rule in (("transe", "keep"), ("rotate", "drop"))
+    )
+    assert (kept.protocol.unseen, dropped.protocol.unseen) == ("keep", "drop")
+    assert er.compare(kept, dropped, metrics="mrr").protocol.content == kept.protocol.content
+    page = er.report(tmp_path / "report.md", kept, dropped).read_text(encoding="utf-8")
+    assert "RotatE | TransE" in page or "TransE | RotatE" in page  # one benchmark, and a test in it
+    other = dropped.with_protocol(content="another")
+    with pytest.raises(er.errors.InputError, match="unseen: keep"):
+        er.compare(kept, other)

@@ -221,3 +221,38 @@ def test_the_protocol_of_a_library_decides_first(folder):
     command = ["rank", folder / "seen.safetensors", "--data", folder / "toy", "-q", "--protocol"]
     assert "pykeen" in run(*command, "pykeen")
     assert "got 4 of 6 entities" in run(*command, "libkge", code=2)
+
+
+NUMBERED = ["00000012", "00000700", "00003004", "00400000"]  # as of WordNet
+
+
+def numbered(names, wanted=NUMBERED, unseen="0000099"):
+    graph = er.Graph.of(
+        {"train": [(0, 0, 1), (1, 0, 2), (2, 0, 3)], "test": [(0, 0, 3), (0, 0, 4)]},
+        entities=[*wanted, unseen],
+        relations=["r"],
+        name="numbered",
+    )
+    return Checkpoint(model(4, 1), entities=names, relations=["r"]), graph
+
+
+def test_numbers_without_leading_zeros_match_as_pykeens_cache_saves_them():
+    order = [2, 0, 3, 1]
+    full, short = ([form(NUMBERED[i]) for i in order] for form in (str, lambda name: str(int(name))))
+    (expected, _), (found, left) = (pair(*numbered(names), None, "f") for names in (full, short))
+    assert np.array_equal(found.entity, expected.entity)
+    assert found.vocabulary == expected.vocabulary == left.vocabulary
+    assert "without their leading zeros" in " ".join(found.notes)
+    assert "leading zeros" not in " ".join(expected.notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "unseen"),
+    [
+        (["12", "700", "3004", "5"], NUMBERED, "0000099"),  # another entity
+        (["12", "700", "3004", "400000"], NUMBERED, "0012"),  # two entities with one number
+        (["12", "700", "3004", "x"], NUMBERED, "0000099"),
+    ],
+)
+def test_other_numbers_do_not_match(names, wanted, unseen):
+    assert "differ in entities" in str(error_of(pair, *numbered(names, wanted, unseen), None, "f"))

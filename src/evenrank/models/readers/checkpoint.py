@@ -59,6 +59,27 @@ def noted(model: Any, notes: tuple[str, ...]) -> Any:
     return model.described(notes=notes) if isinstance(model, Model) else replace(model, notes=notes)
 
 
+def spelled_as(checkpoint: Checkpoint, graph: Graph) -> Checkpoint:
+    """Spell numbers in a checkpoint's names as the graph does: PyKEEN's cache drops leading zeros."""
+    entities = _with_zeros(checkpoint.entities, graph.entities)
+    relations = _with_zeros(checkpoint.relations, graph.relations)
+    if entities is checkpoint.entities and relations is checkpoint.relations:
+        return checkpoint
+    note = (
+        "names are numbers without their leading zeros, as PyKEEN's cache saves them; matched as numbers"
+    )
+    return replace(checkpoint, entities=entities, relations=relations, notes=(note, *checkpoint.notes))
+
+
+def _with_zeros(names: Sequence[str] | None, wanted: Names) -> Sequence[str] | None:
+    """Add the leading zeros of the wanted names, if all names are numbers and this is unambiguous."""
+    known = {name for name in map(str, wanted) if name.isdecimal()}
+    padded = {name.lstrip("0") or "0": name for name in known}
+    if names is None or len(padded) < len(known) or known.issuperset(names) or isinstance(wanted, range):
+        return names
+    return [padded[name] for name in names] if padded.keys() >= set(names) else names
+
+
 def lacks_unseen(checkpoint: Checkpoint, graph: Graph) -> bool:
     """Whether a model has exactly the entities and relations seen in training, and the graph has more.
 
@@ -84,6 +105,7 @@ def lacks_unseen(checkpoint: Checkpoint, graph: Graph) -> bool:
 def pair(checkpoint: Checkpoint, graph: Graph, unseen: Unseen | None, source: str) -> tuple[Any, Graph]:
     """Return the model and the graph it can be ranked on, without entities that only the graph has."""
     check_type(graph, Graph, "graph must be a Graph", do="er.load(...)")
+    checkpoint = spelled_as(checkpoint, graph)
     if unseen is not None:
         check_unseen(unseen)
         graph = graph.drop_unseen() if unseen == "drop" else graph
@@ -113,6 +135,8 @@ def pair(checkpoint: Checkpoint, graph: Graph, unseen: Unseen | None, source: st
 def fit(checkpoint: Checkpoint, graph: Graph | None, source: str) -> Any:
     """Return the model with its rows in the order of a graph, and with its notes."""
     check_type(graph, Graph | None, "graph must be a Graph", do="er.load(...)")
+    if graph is not None:
+        checkpoint = spelled_as(checkpoint, graph)
     model, notes = checkpoint.model, checkpoint.notes
     if graph is not None and lacks_unseen(checkpoint, graph):
         raise InputError(

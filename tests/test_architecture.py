@@ -204,9 +204,17 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_import_is_light():
-    later = (module for module, _ in evenrank._LATER.values())
+    later = (f"evenrank.{module}" for module, _ in evenrank._LATER.values())
+    assert loaded_after("import evenrank").isdisjoint((*HEAVY, *later, "numpy"))
     slow = ("numpy.ma", "importlib.metadata")  # a tenth of the time, for next to nothing
-    assert loaded_after("import evenrank").isdisjoint((*HEAVY, *later, *slow))
+    everything = "from evenrank import *"
+    assert loaded_after(everything).isdisjoint((*HEAVY, *slow))
+
+
+def test_functions_are_not_hidden_by_the_packages_of_the_same_name():
+    code = "import evenrank.{0}, evenrank as er; from evenrank import {0}; assert er.{0} is {0}; {0}.__code__"
+    for name in ("report", "published"):
+        loaded_after(code.format(name))
 
 
 def test_metrics_and_null_distributions_need_nothing_heavy():

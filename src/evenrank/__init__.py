@@ -14,29 +14,28 @@ candidates; confidence intervals and paired tests; and reports.
 0.000186867...
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from evenrank import errors, models
-from evenrank.graphs import Graph, load
-from evenrank.graphs.atlas import atlas
-from evenrank.graphs.strata import strata
-from evenrank.metrics.chance import chance
-from evenrank.metrics.desiderata import desiderata
-from evenrank.metrics.grammar import define, parse
-from evenrank.metrics.metric import GMR, HITS, HMR, IGMR, IMR, MEDIAN, MR, MRR, NDCG, Metric
-from evenrank.metrics.tally import Tally
-from evenrank.published import adjust, baseline, published
-from evenrank.ranking import Factored, Scorer, rank
-from evenrank.ranks import Evaluation, Protocol, Ranks, Task
-from evenrank.report import explore, report
-from evenrank.stats import across_datasets, averages, compare, intervals, summarize_runs
-
 if _TYPE_CHECKING:
-    from evenrank import integrations
-    from evenrank.ranking import cluster
+    from evenrank import errors, integrations, models
+    from evenrank.graphs import Graph, load
+    from evenrank.graphs.atlas import atlas
+    from evenrank.graphs.strata import strata
+    from evenrank.metrics.chance import chance
+    from evenrank.metrics.desiderata import desiderata
+    from evenrank.metrics.grammar import define, parse
+    from evenrank.metrics.metric import GMR, HITS, HMR, IGMR, IMR, MEDIAN, MR, MRR, NDCG, Metric
+    from evenrank.metrics.tally import Tally
+    from evenrank.published import adjust, baseline, published
+    from evenrank.ranking import Factored, Scorer, cluster, rank
+    from evenrank.ranks import Evaluation, Protocol, Ranks, Task
     from evenrank.ranks.streams import stream
+    from evenrank.report import explore, report
+    from evenrank.stats import across_datasets, averages, compare, intervals, summarize_runs
     from evenrank.stats.sampled import estimate_full
 
 __version__ = "0.1.0"
@@ -93,22 +92,49 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "errors",
 ]
 
-# imported on first use: most programs need none of them
-_LATER = {
-    "cluster": ("evenrank.ranking.cluster", None),
-    "estimate_full": ("evenrank.stats.sampled", "estimate_full"),
-    "integrations": ("evenrank.integrations", None),
-    "stream": ("evenrank.ranks.streams", "stream"),
+# every name is imported on first use, so that the shell starts without NumPy where it can
+_NAMES = {
+    "graphs": "Graph load",
+    "graphs.atlas": "atlas",
+    "graphs.strata": "strata",
+    "metrics.chance": "chance",
+    "metrics.desiderata": "desiderata",
+    "metrics.grammar": "define parse",
+    "metrics.metric": "GMR HITS HMR IGMR IMR MEDIAN MR MRR NDCG Metric",
+    "metrics.tally": "Tally",
+    "published": "adjust baseline published",
+    "ranking": "Factored Scorer rank",
+    "ranks": "Evaluation Protocol Ranks Task",
+    "ranks.streams": "stream",
+    "report": "explore report",
+    "stats": "across_datasets averages compare intervals summarize_runs",
+    "stats.sampled": "estimate_full",
 }
+_PACKAGES = ("errors", "graphs", "integrations", "metrics", "models", "ranking", "ranks", "stats")
+_LATER = {name: (module, name) for module, names in _NAMES.items() for name in names.split()}
+_LATER |= {name: (name, "") for name in _PACKAGES} | {"cluster": ("ranking.cluster", "")}
+
+
+class _Package(_ModuleType):
+    """The type of this module: loading the packages `report` and `published` keeps their functions."""
+
+    def __setattr__(self, name: str, value: _Any) -> None:
+        """Set an attribute, as the import system does for a package that it has loaded."""
+        if not (name in ("report", "published") and isinstance(value, _ModuleType)):
+            super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> _Any:
-    """Import modules on first use."""
+    """Import names on first use."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LATER[name]
-    found = _import_module(module)
-    return found if attribute is None else getattr(found, attribute)
+    found = _import_module(f"{__name__}.{module}")
+    globals()[name] = found = getattr(found, attribute) if attribute else found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ code 2.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib.util import find_spec
@@ -14,23 +15,36 @@ from typing import Annotated
 import typer
 
 import evenrank
-from evenrank.cli import (  # noqa: F401  # the commands register themselves
-    _chance,
-    _compare,
-    _data,
-    _estimate,
-    _evaluate,
-    _import,
-    _rank,
-)
-from evenrank.cli._shell import app, show_help
+from evenrank.cli._command import SETTINGS, Group, Later, reworded
 from evenrank.errors import EvenrankError
-from evenrank.ranking.engine.run import launched
 
-# commands in the order of use
-ORDER = ["rank", "import", "evaluate", "estimate", "compare", "report"]
-ORDER += ["chance", "adjust", "baseline", "explore", "demo"]
-app.registered_commands.sort(key=lambda command: ORDER.index(str(command.name)))
+# the commands in the order of use: module and summary, which is that of the command's own help
+COMMANDS = {
+    "Rank and evaluate": {
+        "rank": ("_rank", "Rank the test triples of a graph by trained models."),
+        "import": ("_import", "Import ranks or predictions of other libraries."),
+        "evaluate": ("_evaluate", "Evaluate ranks: metrics, chance-adjusted metrics, intervals."),
+        "estimate": ("_estimate", "Estimate full-ranking metrics from sampled candidates."),
+        "demo": ("_rank", "Rank bundled models and show why chance adjustment matters."),
+    },
+    "Compare and report": {
+        "compare": ("_compare", "Compare models: differences, intervals, paired tests."),
+        "report": ("_compare", "Write a report on models and data sets as one HTML page."),
+    },
+    "Chance levels and published results": {
+        "chance": ("_chance", "Show the null distribution of a metric."),
+        "adjust": ("_chance", "Adjust published values for chance."),
+        "baseline": ("_chance", "Show the results of random ranking and of a constant scorer."),
+        "explore": ("_chance", "Write an HTML page that adjusts published values for chance."),
+    },
+    "Data sets": {
+        "data": ("_data", "Benchmark graphs: list, download, inspect."),
+        "atlas": ("_data", "Numbers of candidates and chance levels of benchmarks."),
+    },
+}
+root = typer.Typer(
+    cls=Group, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=SETTINGS
+)
 
 
 def _version(show: bool) -> None:
@@ -39,28 +53,54 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@root.callback()
 def _root(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
+    """Rank-based evaluation of link prediction and other rankings: exact, chance-adjusted metrics.
+
+    Each command explains itself: evenrank COMMAND --help.
+
+    Examples
+    --------
+    evenrank demo
+    evenrank rank nations/transe --data nations -o ranks.parquet
+    """
     del version
-    show_help(context)
-    if launched() and context.invoked_subcommand != "rank":
+    if _launched() and context.invoked_subcommand != "rank":
         raise typer.Exit  # only `rank` is distributed; the first process runs everything else
+
+
+def _launched() -> int | None:
+    """Return the rank of this process under torchrun; the import takes time, so only where it can be."""
+    if "RANK" not in os.environ:
+        return None
+    from evenrank.ranking.engine.run import launched
+
+    return launched()
+
+
+def command() -> Group:
+    """Build the command `evenrank`, whose commands load when they are called."""
+    group: Group = typer.main.get_command(root)  # type: ignore[assignment]
+    for panel, entries in COMMANDS.items():
+        for name, (module, summary) in entries.items():
+            group.add_command(Later(name, summary, module, panel))
+    return group
 
 
 def main() -> None:
     """Run the command; errors are one line on stderr, with exit code 2."""
     warnings.showwarning = _note  # on one line
     try:
-        code = app(standalone_mode=False)
+        code = command().main(prog_name="evenrank", standalone_mode=False)
     except EvenrankError as error:
         _fail(error.in_shell())
     except typer.TyperException as error:
-        _fail(error.format_message().rstrip("."))
+        _fail(reworded(error).in_shell())
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:  # the pipe was closed, as by head or less
@@ -80,7 +120,7 @@ def _note(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _fail(message: str) -> None:
-    if launched() is None or find_spec("torch") is None:
+    if _launched() is None or find_spec("torch") is None:
         _say(message)
     else:
         from evenrank.ranking.engine.mesh import tell_once

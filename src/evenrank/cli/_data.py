@@ -8,6 +8,7 @@ from typing import Annotated, get_args
 
 import typer
 
+from evenrank.cli._command import App
 from evenrank.cli._output import echo_json, show_rows
 from evenrank.cli._shell import (
     KNOWN,
@@ -18,7 +19,6 @@ from evenrank.cli._shell import (
     TableOrJson,
     UnseenOption,
     app,
-    show_help,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import Unseen, atlas, load, registry, where
@@ -26,12 +26,7 @@ from evenrank.graphs.graph import SPLITS
 from evenrank.metrics.chance import chance
 from evenrank.metrics.tally import Histogram
 
-data_app = typer.Typer(
-    callback=show_help,
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    help="Benchmark graphs: list, download, inspect.",
-)
+data_app = App(help="Benchmark graphs: list, download, inspect.")
 app.add_typer(data_app, name="data")
 GraphArgument = Annotated[
     str, typer.Argument(help="Graph: a folder, or a name from evenrank data list.")
@@ -125,12 +120,7 @@ def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableO
         typer.echo(f"{severity:8} {text}")
 
 
-atlas_app = typer.Typer(
-    callback=show_help,
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    help="Numbers of candidates and chance levels of benchmarks.",
-)
+atlas_app = App(help="Numbers of candidates and chance levels of benchmarks.")
 app.add_typer(atlas_app, name="atlas")
 INCLUDED = "candidates include the target"
 

@@ -1,41 +1,62 @@
-"""Shared by all commands: common options, and the output of results."""
+"""Shared by all commands: common options."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from evenrank.cli._command import App, check_place
 from evenrank.errors import InputError
-from evenrank.graphs import Unseen, atlas
+from evenrank.graphs import Unseen, atlas, registry
 from evenrank.metrics.ties import Ties
 
 
-def show_help(context: typer.Context) -> None:
-    """Print the help of a group that is called without a command."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
+def split_metrics(texts: list[str] | None) -> list[str] | None:
+    """Split lists of metrics at the commas outside parentheses, as in `mrr,mean(2, ndcg)`."""
+    if texts is None:
+        return None
+    names: list[str] = []
+    for text in texts:
+        start = depth = 0
+        for at, sign in enumerate(f"{text},"):
+            depth += (sign == "(") - (sign == ")")
+            if sign == "," and (depth == 0 or at == len(text)):
+                names.append(text[start:at].strip())
+                start = at + 1
+    return names
 
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Rank-based evaluation of link prediction and other rankings: exact, chance-adjusted metrics.",
-)
+def complete_metric(incomplete: str) -> list[str]:
+    """Complete the last metric of a list."""
+    from evenrank.metrics.grammar import ALIASES, NAMES
+
+    before, comma, _ = incomplete.rpartition(",")
+    adjusted = [f"{form}({name})" for form in ("index", "z") for name in ("mrr", "hits@10")]
+    return [f"{before}{comma}{name}" for name in (*NAMES, "hits@1", "hits@10", *adjusted, *ALIASES)]
+
+
+def complete_graph() -> list[str]:
+    """List the benchmarks."""
+    return [entry.name for entry in registry.entries().values()]
+
+
+app = App()
 Format = Literal["table", "json", "csv", "markdown", "latex"]
-FormatOption = Annotated[
-    Format, typer.Option("--format", help="Output format; LaTeX tables use booktabs.")
-]
-TableOrJson = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
+FORMAT = typer.Option("--format", help="Output format. By default that of the file, or a table.")
+FormatOption = Annotated[Format, FORMAT]
+TableOrJson = Annotated[Literal["table", "json"], FORMAT]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", "-m", help="A metric such as mrr or 'z(hits@10)'; repeatable."),
+    typer.Option(
+        "--metric",
+        "-m",
+        callback=split_metrics,
+        autocompletion=complete_metric,
+        help="Metrics such as mrr,hits@10 or 'z(mrr)'; repeatable. See evenrank evaluate --list.",
+    ),
 ]
 By = Annotated[str | None, typer.Option(help="Group by key columns, e.g. relation,side.")]
 OwnTies = Annotated[
@@ -58,7 +79,11 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 CandidatesOption = Annotated[
     int | None, typer.Option(help="Number of candidates per target, for files without that column.")
 ]
-DataOption = Annotated[str | None, typer.Option(help="Data set, one of evenrank atlas list.")]
+DataOption = Annotated[
+    str | None,
+    typer.Option(autocompletion=complete_graph, help="Data set, one of evenrank atlas list."),
+]
+GRAPH = "Graph: a folder, or a name from evenrank data list."
 SizesOption = Annotated[
     str | None,
     typer.Option(
@@ -126,7 +151,4 @@ def check_writable(path: Path) -> None:
     """Check before the work, not after it, that ranks can be written to a path."""
     if path.suffix not in ENDINGS:
         raise InputError("files of ranks end in .parquet, .csv or .tsv", got=path.name)
-    if not os.access(path.parent, os.W_OK) or path.is_dir():
-        absent = "no permission" if path.parent.exists() else "no such folder"
-        why = "a folder" if path.is_dir() else absent
-        raise InputError(f"cannot write {path}", got=why, do="choose another place")
+    check_place(path)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import evenrank
-from evenrank.cli._command import SETTINGS, Group, Later, reworded
+from evenrank.cli._command import SETTINGS, Group, Later
 from evenrank.errors import EvenrankError
 
 # the commands in the order of use: module and summary, which is that of the command's own help
@@ -99,8 +99,6 @@ def main() -> None:
         code = command().main(prog_name="evenrank", standalone_mode=False)
     except EvenrankError as error:
         _fail(error.in_shell())
-    except typer.TyperException as error:
-        _fail(reworded(error).in_shell())
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:  # the pipe was closed, as by head or less

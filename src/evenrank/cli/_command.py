@@ -12,7 +12,7 @@ from functools import partial, wraps
 from importlib import import_module
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -23,6 +23,7 @@ from evenrank.errors import InputError
 SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".txt": "table"}
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 Param = TyperArgument | TyperOption
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Command(TyperCommand):
@@ -32,8 +33,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""
-        _own_values(self, ctx)
-        rest = super().parse_args(ctx, args)
+        rest = _parsed(super().parse_args, ctx, args)
         if rest and not ctx.resilient_parsing:
             raise InputError("too many arguments", got=" ".join(rest), do=_see(ctx))
         return rest
@@ -53,11 +53,10 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command."""
-        _own_values(self, ctx)
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit
-        return super().parse_args(ctx, args)
+        return _parsed(super().parse_args, ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; suggest others if there is none of this name."""
@@ -92,11 +91,11 @@ class App(typer.Typer):
             **options,
         )
 
-    def command(self, name: str | None = None, **options: Any) -> Any:
+    def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
         """Register a command; if it prints a result, it can write it to a file as well."""
 
-        def register(function: Callable[..., None]) -> Callable[..., None]:
-            typer.Typer.command(self, name, cls=Command, **options)(_with_out(function))
+        def register(function: F) -> F:
+            super(App, self).command(name, cls=Command, **options)(_with_out(function))
             return function
 
         return register
@@ -127,10 +126,14 @@ class Later(TyperCommand):
 # Values -------------------------------------------------------------------------------------------
 
 
-def _own_values(command: Any, ctx: Any) -> None:
-    """Let all parameters read their values here: typer would import pydantic, and word the errors."""
-    for param in command.get_params(ctx):
+def _parsed(read: Callable[[Any, list[str]], list[str]], ctx: Any, args: list[str]) -> list[str]:
+    """Parse, with values converted here: typer would import pydantic, and word the errors."""
+    for param in ctx.command.get_params(ctx):
         param.process_value = partial(_process, param)
+    try:
+        return read(ctx, args)
+    except typer.TyperException as error:
+        raise _reworded(error, ctx) from None
 
 
 def _process(param: Param, ctx: Any, value: Any) -> Any:
@@ -143,8 +146,8 @@ def _process(param: Param, ctx: Any, value: Any) -> Any:
     else:
         value = _convert(param, ctx, value)
     if param.required and param.value_is_missing(value):
-        what = str(param.help).split("; ")[0].split(". ")[0].rstrip(".")
-        raise InputError(f"{name_of(param)} is missing", do=f"it means: {what}; {_see(ctx)}")
+        what = str(param.help).partition("; ")[0].removesuffix(".")
+        raise InputError(f"{name_of(param)} is missing: {what[0].lower()}{what[1:]}", do=_see(ctx))
     return param.callback(ctx, param, value) if param.callback else value
 
 
@@ -180,13 +183,13 @@ def _convert(param: Param, ctx: Any, value: Any) -> Any:
     return number
 
 
-def reworded(error: typer.TyperException) -> InputError:
+def _reworded(error: typer.TyperException, ctx: Any) -> InputError:
     """Say in our words what typer found wrong before any value was read."""
-    ctx, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    option = getattr(error, "option_name", None)
     if option is None:
         return InputError(error.format_message().rstrip("."))
     if hasattr(error, "possibilities"):
-        near = error.possibilities
+        near = (error.possibilities or ())[:2]
         do = f"did you mean {' or '.join(near)}?" if near else _see(ctx)
         return InputError("no such option", got=option, do=do)
     flags = [param.opts for param in ctx.command.get_params(ctx) if getattr(param, "is_flag", False)]
@@ -226,7 +229,7 @@ def _with_out(function: Callable[..., None]) -> Callable[..., None]:
             return
         form = form or SUFFIXES.get(out.suffix.lower())
         if form not in formats:
-            do = ["or add --format ", " or ".join(formats)]
+            do = "or add --format, which decides"
             raise InputError("the suffix tells no format", got=out.name, allowed=suffixes, do=do)
         check_place(out)
         result = io.StringIO()
@@ -239,10 +242,9 @@ def _with_out(function: Callable[..., None]) -> Callable[..., None]:
         if not options.get("quiet"):
             typer.echo(f"{out}: {out.stat().st_size / 1000:,.1f} kB", err=True)
 
-    changed = [
-        param.replace(default=None) if param.name == "form" else param for param in given.values()
-    ]
-    added = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=out)
-    keyword = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in changed]
-    command.__signature__ = signature.replace(parameters=[*keyword, added])  # type: ignore[attr-defined]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = inspect.Parameter("out", keyword, default=None, annotation=out)
+    parameters = [param.replace(kind=keyword) for param in (*given.values(), added)]
+    parameters = [one.replace(default=None) if one.name == "form" else one for one in parameters]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command

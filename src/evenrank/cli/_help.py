@@ -36,17 +36,17 @@ def summary(command: Any) -> str:
 
 def name_of(param: Any) -> str:
     """Return the name by which users know a parameter."""
-    return max(param.opts, key=len) if param.param_type_name == "option" else _argument(param)
+    return str(max(param.opts, key=len)) if param.param_type_name == "option" else _argument(param)
 
 
 def _argument(param: Any) -> str:
-    return param.metavar or param.name.upper()
+    return str(param.metavar or param.name.upper())
 
 
 def help_text(command: Any, ctx: Any) -> str:
     """Lay out the help of a command or group for the width of the terminal."""
     width = min(get_terminal_size().columns, WIDEST) - 2
-    text, _, examples = inspect.cleandoc(command.help or "").partition("\n\nExamples:\n")
+    text, _, examples = inspect.cleandoc(command.help or "").partition("\n\nExamples\n--------\n")
     params = [param for param in command.get_params(ctx) if not param.hidden]
     usage = ["Usage:", ctx.command_path]
     rows: dict[str, list[tuple[str, str]]] = {}
@@ -69,10 +69,7 @@ def help_text(command: Any, ctx: Any) -> str:
     column = min(longest + 2, LEFT)
     for paragraph in text.split("\n\n"):
         lines += ["", *wrap(paragraph, width, initial_indent="  ", subsequent_indent="  ")]
-    order = [panel for panel in rows if panel not in PANELS] + [
-        panel for panel in PANELS if panel in rows
-    ]
-    for panel in order:
+    for panel in sorted(rows, key=lambda panel: [*PANELS].index(panel) if panel in PANELS else -1):
         lines += ["", f"{panel}:", *_columns(rows[panel], column, width)]
     if examples:
         lines += ["", "Examples:", *(f"  {line.strip()}" for line in examples.splitlines())]
@@ -99,7 +96,7 @@ def _explained(param: Any) -> str:
     if any(choice not in text[0] for choice in choices):
         text.append(f"One of {', '.join(choices)}.")
     default = param.default
-    if param.param_type_name == "option" and default is not None and default is not False:
+    if param.param_type_name == "option" and default not in (None, False) and "default" not in text[0]:
         shown = param.opts[0].lstrip("-") if default is True else default
         text.append(f"[default: {shown}]")
     if param.required:

@@ -1,22 +1,28 @@
-"""Importing ranks and predictions of other libraries: `evenrank import`."""
+"""Importing ranks and predictions of other libraries: `evenrank import`.
+
+A function per source reads its files with its own options. The decorator `source` adds those that the
+sources share: the question to a graph (`_asked`), and what is done with the ranks (`_finish`).
+"""
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import typer
 
+from evenrank.cli._command import App
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
+    GRAPH,
     Average,
     By,
     FormatOption,
@@ -28,6 +34,7 @@ from evenrank.cli._shell import (
     UnseenOption,
     app,
     check_writable,
+    complete_graph,
     file_names,
     once,
     splits,
@@ -42,160 +49,341 @@ from evenrank.models.readers.checkpoint import reason, torch_file
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
 
-Source = Literal["ampligraph", "anyburl", "libkge", "lists", "ogb", "pykeen", "trec", "wikikg90m"]
-FILES: dict[Source, str] = {
-    "ampligraph": "the array of ranks (.npy)",
-    "anyburl": "a file of predictions",
-    "libkge": "trace.yaml, or its folder",
-    "lists": "JSON lines",
-    "ogb": "arrays y_pred_pos and y_pred_neg (.npz, .pt)",
-    "pykeen": "arrays tail.optimistic, ... (.npz)",
-    "trec": "a run and its judgements",
-    "wikikg90m": "t_pred_top10 (.npz) and the answers (.npy)",
-}
-LISTS: set[Source] = {"anyburl", "lists", "trec", "wikikg90m"}
-GRAPHS: set[Source] = {"ampligraph", "anyburl", "libkge", "lists", "pykeen"}
-# the sources that each option applies to
-USES: dict[str, set[Source]] = {
-    "data": GRAPHS,
-    "split": GRAPHS,
-    "sides": GRAPHS,
-    "filter": GRAPHS,
-    "unseen": GRAPHS,
-    "candidates": {"ampligraph", "libkge", "trec", "wikikg90m"},
-    "names": {"libkge"},
-    "order": LISTS - {"wikikg90m"},
-    "targets": {"trec"},
-    "relevant": {"trec"},
-    "settled": {"ampligraph"},
-    "lenient": LISTS,
-    "trust-pickle": {"ampligraph", "ogb", "pykeen", "wikikg90m"},
-}
 NAME_IT = "name the graph with --data NAME_OR_FOLDER"
 PREDICTED = ("t_pred_top10", "t_correct_index", "t")
+import_app = App(
+    help="""Import ranks or predictions of other libraries.
+
+    Prints the metrics and, with --out, saves the ranks.
+
+    Examples
+    --------
+    evenrank import anyburl predictions --data nations -o ranks.parquet
+    evenrank import trec --help
+    """
+)
+app.add_typer(import_app, name="import")
+Counted = Annotated[
+    int | None, typer.Option(help="Number of candidates per target, if there is no --data.")
+]
+OrderOption = Annotated[
+    Order, typer.Option(help="Rank lists by their scores, or in the order of the file (listed).")
+]
+Lenient = Annotated[
+    bool,
+    typer.Option("--lenient", help="Skip unknown answers, and count repeated ones at their best rank."),
+]
+TrustPickle = Annotated[
+    bool, typer.Option("--trust-pickle", help="Unpickle .pt files; pickles can run any code.")
+]
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of the command."""
+class Asked(NamedTuple):
+    """The graph, the task that was ranked on it, its split, and the name of the model."""
 
-    files: list[Path]
     graph: Graph | None
+    task: Task | None
     split: str
-    asked: Callable[[Graph], Task]
-    candidates: int | None
-    names: Path | None
-    order: Order
-    targets: Targets
-    relevant: int
-    settled: str
-    lenient: bool
-    trust_pickle: bool
     model: str
 
-    @property
-    def file(self) -> Path:
-        """The single file; raises `InputError` if there are several."""
-        if len(self.files) > 1:
-            raise InputError("this source is read from one file", got=" ".join(map(str, self.files)))
-        return self.files[0]
-
-    @property
-    def data(self) -> Graph:
-        """The graph."""
-        if self.graph is None:
-            raise InputError("the names of entities need a graph", do=NAME_IT)
-        return self.graph
-
-    @property
-    def task(self) -> Task | int:
-        """The task that was ranked, or the number of candidates."""
-        if self.graph is not None:
-            return self.asked(self.graph)
-        if self.candidates is None:
+    def task_or(self, candidates: int | None) -> Task | int:
+        """Return the task, or the number of candidates if there is no graph."""
+        if self.task is not None and candidates is not None:
+            raise InputError("--data excludes --candidates", do="leave one of them out")
+        known = self.task or candidates
+        if known is None:
             raise InputError(
                 "the number of candidates is not known",
                 do="name the graph that was ranked with --data, or the number with --candidates",
             )
-        return self.candidates
+        return known
 
 
-def _lists(given: Arguments, read: Callable[..., Ranks]) -> Ranks:
-    return read(
-        given.file,
-        given.data,
-        given.asked(given.data),
-        order=given.order,
-        lenient=given.lenient,
-        model=given.model,
-    )
+def _asked(
+    *,
+    data: Annotated[str | None, typer.Option(autocompletion=complete_graph, help=GRAPH)] = None,
+    split: SplitOption = "test",
+    sides: Annotated[
+        Literal["both", "tail", "head", "relation"], typer.Option(help="The sides that were predicted.")
+    ] = "both",
+    filter_: SplitsOption = "all",
+    unseen: UnseenOption = "keep",
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model. By default that of the first file.")
+    ] = None,
+) -> Asked:
+    """Load the graph, if there is one, and ask it for the task."""
+    if data is None:
+        given = {"sides": sides != "both", "filter": filter_ != "all", "unseen": unseen != "keep"}
+        for option in (option for option, changed in given.items() if changed):
+            raise InputError(f"--{option} needs a graph", do=NAME_IT)
+        return Asked(None, None, split, model or "")
+    graph = load(data, unseen=unseen)
+    return Asked(graph, graph.task(split, sides=sides, filter=splits(filter_)), split, model or "")
 
 
-def _ogb(given: Arguments) -> Ranks:
-    once(given.files, "file of predictions")
-    parts = [
-        ogb.ranks(_arrays(file, given.trust_pickle), protocol={"model": given.model})
-        for file in given.files
-    ]
+def _finish(
+    ranks: Ranks,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write the ranks to (.parquet, .csv).")
+    ] = None,
+    metric: Metrics = None,
+    by: By = None,
+    ties: OwnTies = None,
+    average: Average = "micro",
+    quiet: QuietOption = False,
+    form: FormatOption = "table",
+) -> None:
+    """Save the ranks and print their metrics."""
+    if not quiet and ranks.protocol.scores:
+        typer.echo(f"note: {ranks.protocol.scores}", err=True)
+    if out is not None:
+        ranks.save(out)
+    grouped = ranks.by(*by.split(",")) if by else ranks
+    show(grouped.evaluate(*metric or (), ties=ties, average=average), form)
+
+
+def source(name: str, *, graph: bool = False) -> Callable[[Callable[..., Ranks]], Callable[..., Ranks]]:
+    """Register `evenrank import NAME`, for a function that reads ranks from options of its own."""
+    question = _options(_asked) if graph else _options(_asked)[-1:]
+
+    def register(read: Callable[..., Ranks]) -> Callable[..., Ranks]:
+        own = _options(read)
+
+        def command(**options: Any) -> None:
+            def taken(those: list[inspect.Parameter]) -> dict[str, Any]:
+                return {one.name: options.pop(one.name) for one in those}
+
+            if options["out"] is not None:  # before the work, as the metrics
+                check_writable(options["out"])
+            options["metric"] = [parse(one) for one in options["metric"] or ()]
+            files = options[own[0].name]
+            options["model"] = options["model"] or (files[0] if isinstance(files, list) else files).stem
+            with warnings.catch_warnings():
+                if options["quiet"]:
+                    warnings.simplefilter("ignore")
+                ranks = read(_asked(**taken(question)), **taken(own))
+            _finish(ranks, **options)
+
+        command.__doc__ = read.__doc__
+        signature = inspect.Signature([*own, *question, *_options(_finish)])
+        command.__signature__ = signature  # type: ignore[attr-defined]
+        import_app.command(name)(command)
+        return read
+
+    return register
+
+
+def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the keyword-only parameters of a function, which are options in the shell."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return [one for one in parameters if one.kind == inspect.Parameter.KEYWORD_ONLY]
+
+
+# Sources ------------------------------------------------------------------------------------------
+
+
+@source("pykeen", graph=True)
+def _pykeen(
+    asked: Asked,
+    *,
+    file: Annotated[Path, typer.Argument(help="Arrays tail.optimistic and so on (.npz).")],
+    trust_pickle: TrustPickle = False,
+) -> Ranks:
+    """Import the ranks of PyKEEN's evaluator.
+
+    Examples
+    --------
+    evenrank import pykeen ranks.npz --data nations -o ranks.parquet
+    evenrank import pykeen ranks.npz --data nations --unseen drop -m mrr,hits@10
+    """
+    return dumps.pykeen(_arrays(file, trust_pickle), asked.task, model=asked.model)
+
+
+@source("libkge", graph=True)
+def _libkge(
+    asked: Asked,
+    *,
+    file: Annotated[Path, typer.Argument(help="trace.yaml, or its folder.")],
+    names: Annotated[
+        Path | None, typer.Option(help="Data folder of LibKGE, with the names of entities.")
+    ] = None,
+    candidates: Counted = None,
+) -> Ranks:
+    """Import the ranks of examples in LibKGE's trace.
+
+    Examples
+    --------
+    evenrank import libkge trace.yaml --candidates 14 -o ranks.parquet
+    evenrank import libkge run --data nations --names data -m mrr,hits@10
+    """
+    task = asked.task_or(candidates)
+    return dumps.libkge(file, task, names=names, split=asked.split, model=asked.model)
+
+
+@source("ampligraph", graph=True)
+def _ampligraph(
+    asked: Asked,
+    *,
+    file: Annotated[Path, typer.Argument(help="The array of ranks (.npy).")],
+    settled: Annotated[
+        Literal["worst", "middle", "best"], typer.Option(help="The ranking_strategy that was used.")
+    ] = "worst",
+    candidates: Counted = None,
+    trust_pickle: TrustPickle = False,
+) -> Ranks:
+    """Import the array of ranks that AmpliGraph returns.
+
+    Examples
+    --------
+    evenrank import ampligraph ranks.npy --candidates 14 -o ranks.parquet
+    evenrank import ampligraph ranks.npy --data nations --settled middle
+    """
+    task, arrays = asked.task_or(candidates), _arrays(file, trust_pickle)
+    if len(arrays) != 1:
+        raise InputError(f"{file} has more than one array", got=", ".join(arrays))
+    [ranks] = arrays.values()
+    return dumps.ampligraph(ranks, task, settled=settled, model=asked.model)
+
+
+@source("anyburl", graph=True)
+def _anyburl(
+    asked: Asked,
+    *,
+    file: Annotated[Path, typer.Argument(help="The file of predictions.")],
+    order: OrderOption = "scores",
+    lenient: Lenient = False,
+) -> Ranks:
+    """Import the predictions of AnyBURL or PyClause.
+
+    Examples
+    --------
+    evenrank import anyburl predictions --data nations -o ranks.parquet
+    evenrank import anyburl predictions --data nations --order listed --by side
+    """
+    return _lists(topk.anyburl, asked, file, order, lenient)
+
+
+@source("lists", graph=True)
+def _jsonl(
+    asked: Asked,
+    *,
+    file: Annotated[Path, typer.Argument(help="JSON lines: a query and its answers on each.")],
+    order: OrderOption = "scores",
+    lenient: Lenient = False,
+) -> Ranks:
+    """Import lists of names, such as the answers of a language model.
+
+    Examples
+    --------
+    evenrank import lists answers.jsonl --data nations -o ranks.parquet
+    evenrank import lists answers.jsonl --data nations --sides tail --lenient
+    """
+    return _lists(topk.jsonl, asked, file, order, lenient)
+
+
+def _lists(read: Callable[..., Ranks], asked: Asked, file: Path, order: Order, lenient: bool) -> Ranks:
+    if asked.graph is None:
+        raise InputError("the names of entities need a graph", do=NAME_IT)
+    return read(file, asked.graph, asked.task, order=order, lenient=lenient, model=asked.model)
+
+
+@source("ogb")
+def _ogb(
+    asked: Asked,
+    *,
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of arrays y_pred_pos and y_pred_neg (.npz, .pt).")
+    ],
+    trust_pickle: TrustPickle = False,
+) -> Ranks:
+    """Import scores as the evaluators of OGB take them.
+
+    Examples
+    --------
+    evenrank import ogb scores.npz -o ranks.parquet
+    evenrank import ogb head.npz tail.npz --by file -m mrr,hits@10
+    """
+    once(files, "file of predictions")
+    protocol = {"model": asked.model}
+    parts = [ogb.ranks(_arrays(file, trust_pickle), protocol=protocol) for file in files]
     if len(parts) == 1:
         return parts[0]
-    named = zip(file_names(given.files), parts, strict=True)
+    named = zip(file_names(files), parts, strict=True)
     return reduce(add, (part.with_keys(file=name) for name, part in named))
 
 
-def _trec(given: Arguments) -> Ranks:
-    if len(given.files) != 2:
-        got = " ".join(map(str, given.files))
-        raise InputError("trec needs two files, a run and its judgements", got=got)
-    if given.candidates is None:
+@source("trec")
+def _trec(
+    asked: Asked,
+    *,
+    run: Annotated[Path, typer.Argument(help="The run: query, Q0, document, rank, score, name.")],
+    qrels: Annotated[Path, typer.Option(help="File of judgements: query, 0, document, judgement.")],
+    candidates: Annotated[
+        int | None, typer.Option(help="Number of documents in the collection.")
+    ] = None,
+    order: OrderOption = "scores",
+    targets: Annotated[
+        Targets, typer.Option(help="Rank every relevant document, or the first of each query.")
+    ] = "every",
+    relevant: Annotated[int, typer.Option(help="Least judgement that counts as relevant.")] = 1,
+    lenient: Lenient = False,
+) -> Ranks:
+    """Import a TREC run and its judgements.
+
+    Examples
+    --------
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60 -o ranks.parquet
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60 --targets first
+    """
+    if candidates is None:
         raise InputError(
             "the number of candidates is not known",
             do="pass the number of documents in the collection with --candidates",
         )
     return trec.ranks(
-        *given.files,
-        candidates=given.candidates,
-        relevant=given.relevant,
-        targets=given.targets,
-        order=given.order,
-        lenient=given.lenient,
-        model=given.model,
+        run,
+        qrels,
+        candidates=candidates,
+        relevant=relevant,
+        targets=targets,
+        order=order,
+        lenient=lenient,
+        model=asked.model,
     )
 
 
-def _wikikg90m(given: Arguments) -> Ranks:
+@source("wikikg90m")
+def _wikikg90m(
+    asked: Asked,
+    *,
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of t_pred_top10 and of the answers (.npz, .npy).")
+    ],
+    candidates: Annotated[
+        int | None, typer.Option(help="Number of candidates. By default that of the benchmark.")
+    ] = None,
+    lenient: Lenient = False,
+    trust_pickle: TrustPickle = False,
+) -> Ranks:
+    """Import the ten best tails of WikiKG90M.
+
+    Examples
+    --------
+    evenrank import wikikg90m t_pred.npz val_t_correct_index.npy -o ranks.parquet
+    evenrank import wikikg90m t_pred.npz val_t_correct_index.npy -m mrr --format json
+    """
     found: dict[str, Any] = {}
-    for file in given.files:
-        for name, values in _arrays(file, given.trust_pickle).items():
+    for file in files:
+        for name, values in _arrays(file, trust_pickle).items():
             # OGB names them val_t.npy and val_t_correct_index.npy
             known = next((known for known in PREDICTED if f"_{name}".endswith(f"_{known}")), None)
             if known is None:
                 allowed = ", ".join(PREDICTED)
                 raise InputError(f"{file}: unknown array", got=name, allowed=allowed)
             found[known] = values
-    return topk.wikikg90m(
-        {topk.TAILS: found}, candidates=given.candidates, lenient=given.lenient, model=given.model
-    )
-
-
-READERS: dict[Source, Callable[[Arguments], Ranks]] = {
-    "ampligraph": lambda given: dumps.ampligraph(
-        _only(given.file, given.trust_pickle), given.task, settled=given.settled, model=given.model
-    ),
-    "anyburl": lambda given: _lists(given, topk.anyburl),
-    "libkge": lambda given: dumps.libkge(
-        given.file, given.task, names=given.names, split=given.split, model=given.model
-    ),
-    "lists": lambda given: _lists(given, topk.jsonl),
-    "ogb": _ogb,
-    "pykeen": lambda given: dumps.pykeen(
-        _arrays(given.file, given.trust_pickle),
-        None if given.graph is None else given.asked(given.graph),
-        model=given.model,
-    ),
-    "trec": _trec,
-    "wikikg90m": _wikikg90m,
-}
+    return topk.wikikg90m({topk.TAILS: found}, candidates=candidates, lenient=lenient, model=asked.model)
 
 
 def _arrays(file: Path, trust_pickle: bool) -> dict[str, Any]:
@@ -220,113 +408,3 @@ def _numpy(file: Path) -> Any:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         got = reason(error)
         raise InputError(f"cannot read {file}", got=got, allowed=".npy, .npz, .pt") from None
-
-
-def _only(file: Path, trust_pickle: bool) -> Any:
-    arrays = _arrays(file, trust_pickle)
-    if len(arrays) != 1:
-        raise InputError(f"{file} has more than one array", got=", ".join(arrays))
-    return next(iter(arrays.values()))
-
-
-@app.command("import")
-def import_command(
-    context: typer.Context,
-    source: Annotated[Source, typer.Argument(metavar="SOURCE", help="Kind of the files.")],
-    files: Annotated[
-        list[Path], typer.Argument(help="; ".join(f"{name}: {what}" for name, what in FILES.items()))
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write the ranks to (.parquet, .csv).")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Graph: a folder, or a name from evenrank data list.")
-    ] = None,
-    split: SplitOption = "test",
-    sides: Annotated[
-        Literal["both", "tail", "head", "relation"], typer.Option(help="The sides that were predicted.")
-    ] = "both",
-    filter_: SplitsOption = "all",
-    unseen: UnseenOption = "keep",
-    candidates: Annotated[
-        int | None, typer.Option(help="Number of candidates per target, if there is no --data.")
-    ] = None,
-    names: Annotated[
-        Path | None, typer.Option(help="LibKGE: data folder with the names of entities.")
-    ] = None,
-    order: Annotated[
-        Order, typer.Option(help="Rank lists by their scores, or in the order of the file.")
-    ] = "scores",
-    targets: Annotated[
-        Targets, typer.Option(help="TREC: rank every relevant document, or the first of each query.")
-    ] = "every",
-    relevant: Annotated[int, typer.Option(help="TREC: least judgement that counts as relevant.")] = 1,
-    settled: Annotated[
-        Literal["worst", "middle", "best"], typer.Option(help="AmpliGraph: the ranking_strategy used.")
-    ] = "worst",
-    lenient: Annotated[
-        bool,
-        typer.Option(
-            "--lenient", help="Skip unknown answers, and count repeated ones at their best rank."
-        ),
-    ] = False,
-    trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Unpickle .pt files; pickles can run any code.")
-    ] = False,
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model. By default that of the first file.")
-    ] = None,
-    metric: Metrics = None,
-    by: By = None,
-    ties: OwnTies = None,
-    average: Average = "micro",
-    quiet: QuietOption = False,
-    form: FormatOption = "table",
-) -> None:
-    """Import ranks or predictions of other libraries.
-
-    Prints the metrics and, with --out, saves the ranks.
-    """
-    if out is not None:
-        check_writable(out)
-    wanted = [parse(name) for name in metric or ()]  # before the work
-    given = {
-        option.opts[0].removeprefix("--")
-        for option in context.command.params
-        if context.params[str(option.name)] != option.default
-    }
-    for option, sources in USES.items():
-        if option in given and source not in sources:
-            raise InputError(
-                f"--{option} does not apply to {source}", allowed=", ".join(sorted(sources))
-            )
-    for option in ("sides", "filter", "unseen"):
-        if option in given and data is None:
-            raise InputError(f"--{option} needs a graph", do=NAME_IT)
-    if data is not None and candidates is not None:
-        raise InputError("--data excludes --candidates", do="leave one of them out")
-    arguments = Arguments(
-        files,
-        None if data is None else load(data, unseen=unseen),
-        split,
-        lambda graph: graph.task(split, sides=sides, filter=splits(filter_)),
-        candidates,
-        names,
-        order,
-        targets,
-        relevant,
-        settled,
-        lenient,
-        trust_pickle,
-        model or files[0].stem,
-    )
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore")
-        ranks = READERS[source](arguments)
-    if not quiet and ranks.protocol.scores:
-        typer.echo(f"note: {ranks.protocol.scores}", err=True)
-    if out is not None:
-        ranks.save(out)
-    grouped = ranks.by(*by.split(",")) if by else ranks
-    show(grouped.evaluate(*wanted, ties=ties, average=average), form)

@@ -45,7 +45,7 @@ def complete_graph() -> list[str]:
 
 app = App()
 Format = Literal["table", "json", "csv", "markdown", "latex"]
-FORMAT = typer.Option("--format", help="Output format. By default that of the file, or a table.")
+FORMAT = typer.Option("--format", help="Output format, by default that of --out or table.")
 FormatOption = Annotated[Format, FORMAT]
 TableOrJson = Annotated[Literal["table", "json"], FORMAT]
 Metrics = Annotated[

@@ -212,7 +212,7 @@ def test_import_is_light():
 
 
 def test_functions_are_not_hidden_by_the_packages_of_the_same_name():
-    code = "import evenrank.{0}, evenrank as er; from evenrank import {0}; assert er.{0} is {0}; {0}.__code__"
+    code = "import evenrank.{0}, evenrank; from evenrank import {0} as f; assert evenrank.{0} is f; f.__code__"
     for name in ("report", "published"):
         loaded_after(code.format(name))
 

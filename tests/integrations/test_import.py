@@ -119,12 +119,8 @@ def test_ogb_in_the_shell(tmp_path):
     both = tmp_path / "head.npz", tmp_path / "other/head.npz"
     shell("import", "ogb", *both, "-o", out)  # two files of one name stay two
     assert [label for label, _ in er.Ranks.load(out).by("file")] == [(str(path),) for path in both]
-    assert shell_error("import", "ogb", out, "--sides", "tail").startswith(
-        "--sides does not apply to ogb; allowed"
-    )
-    assert shell_error("import", "ogb", out, "--lenient") == (
-        "--lenient does not apply to ogb; allowed: anyburl, lists, trec, wikikg90m"
-    )
+    assert shell_error("import", "ogb", out, "--sides", "tail").startswith("no such option; got --sides")
+    assert shell_error("import", "ogb", out, "--lenient").startswith("no such option; got --lenient")
 
 
 def test_ogb_from_files_of_torch(tmp_path):
@@ -227,7 +223,7 @@ def test_ampligraph_in_the_shell(tmp_path):
     )
     many = (tmp_path / "ranks.npy", tmp_path / "two.npz")
     assert shell_error("import", "ampligraph", *many, "--candidates", 9).startswith(
-        "this source is read from one file"
+        f"too many arguments; got {tmp_path}/two.npz"
     )
 
 

@@ -194,11 +194,12 @@ def test_invalid_trec_files_raise(tmp_path, run, judged, options, message):
 def test_trec_in_the_shell(tmp_path, retrieval):
     lists, judged = retrieval
     out = tmp_path / "ranks.parquet"
-    shell("import", "trec", lists, judged, "--candidates", 60, "--targets", "first", "-o", out)
+    options = ("--qrels", judged, "--candidates", 60, "--targets", "first")
+    shell("import", "trec", lists, *options, "-o", out)
     assert same(er.Ranks.load(out), trec.ranks(lists, judged, candidates=60, targets="first"))
-    assert shell_error("import", "trec", lists, "--candidates", 60) == (
-        f"trec needs two files, a run and its judgements; got {lists}"
+    assert shell_error("import", "trec", lists, judged, "--candidates", 60).startswith(
+        "--qrels is missing: file of judgements: query, 0, document, judgement; see"
     )
-    assert shell_error("import", "trec", lists, judged).startswith(
+    assert shell_error("import", "trec", lists, "--qrels", judged).startswith(
         "the number of candidates is not known"
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import partial
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,7 +43,7 @@ COMMANDS = {
         "atlas": ("_data", "Numbers of candidates and chance levels of benchmarks."),
     },
 }
-root = typer.Typer(
+app = typer.Typer(
     cls=Group, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=SETTINGS
 )
 
@@ -53,7 +54,7 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@root.callback()
+@app.callback()
 def _root(
     context: typer.Context,
     version: Annotated[
@@ -83,20 +84,21 @@ def _launched() -> int | None:
     return launched()
 
 
-def command() -> Group:
-    """Build the command `evenrank`, whose commands load when they are called."""
-    group: Group = typer.main.get_command(root)  # type: ignore[assignment]
-    for panel, entries in COMMANDS.items():
-        for name, (module, summary) in entries.items():
-            group.add_command(Later(name, summary, module, panel))
-    return group
+def _later() -> None:
+    """Stand in for a command until its module is imported."""
+
+
+for _panel, _entries in COMMANDS.items():
+    for _name, (_module, _summary) in _entries.items():
+        _cls: Any = partial(Later, _module)
+        app.command(_name, cls=_cls, help=_summary, rich_help_panel=_panel)(_later)
 
 
 def main() -> None:
     """Run the command; errors are one line on stderr, with exit code 2."""
     warnings.showwarning = _note  # on one line
     try:
-        code = command().main(prog_name="evenrank", standalone_mode=False)
+        code = app(prog_name="evenrank", standalone_mode=False)
     except EvenrankError as error:
         _fail(error.in_shell())
     except (typer.Abort, KeyboardInterrupt):

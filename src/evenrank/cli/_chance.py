@@ -13,6 +13,7 @@ from evenrank._internal.table import Table, defined
 from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
+    AtlasArgument,
     DataOption,
     FilterOption,
     FormatOption,
@@ -32,7 +33,6 @@ from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, baseline, published
 from evenrank.ranks.files import numbers, read_table
-from evenrank.report import explore
 
 
 @app.command("chance")
@@ -56,6 +56,11 @@ def chance_command(
     """Show the null distribution of a metric.
 
     Its mean is the chance level, the expected value under random ranking. Needs --data or --sizes.
+
+    Examples
+    --------
+    evenrank chance mrr --data wn18rr
+    evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
     """
     if (data is None) == (sizes is None):
         raise InputError(
@@ -117,6 +122,11 @@ def adjust_command(
     """Adjust published values for chance.
 
     Needs the data set (--data), or the numbers of candidates (--sizes), behind the values.
+
+    Examples
+    --------
+    evenrank adjust mrr=0.476 'hits@10=57.1' --data wn18rr
+    evenrank adjust hoyt2022 -m mrr -o adjusted.csv
     """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
         results = published(
@@ -167,7 +177,7 @@ def _values(items: list[str]) -> dict[str, str]:
 
 @app.command("baseline")
 def baseline_command(
-    data: Annotated[str, typer.Argument(help="Data set, one of evenrank atlas list.")],
+    data: AtlasArgument,
     metric: Metrics = None,
     split: SplitOption = "test",
     sides: SidesOption = "both",
@@ -175,7 +185,13 @@ def baseline_command(
     unseen: UnseenOption = "keep",
     form: FormatOption = "table",
 ) -> None:
-    """Show the results of random ranking and of a constant scorer."""
+    """Show the results of random ranking and of a constant scorer.
+
+    Examples
+    --------
+    evenrank baseline fb15k237
+    evenrank baseline wn18rr --unseen drop -m mrr,hits@10 --format markdown
+    """
     result = baseline(
         data, *(metric or ()), split=split, sides=sides, filter=KNOWN[filter_], unseen=unseen
     )
@@ -191,7 +207,15 @@ def explore_command(
     quiet: QuietOption = False,
     form: TableOrJson = "table",
 ) -> None:
-    """Write an HTML page that adjusts published values for chance."""
+    """Write an HTML page that adjusts published values for chance.
+
+    Examples
+    --------
+    evenrank explore
+    evenrank explore -o explorer.html -m mrr,hits@10
+    """
+    from evenrank.report import explore
+
     path = explore(out, *(metric or ()), progress=not quiet)
     size = path.stat().st_size
     if form == "json":

@@ -104,8 +104,8 @@ class App(typer.Typer):
 class Later(TyperCommand):
     """A command whose module is imported when it is called; its name and summary are known before."""
 
-    def __init__(self, name: str, summary: str, module: str, panel: str) -> None:
-        super().__init__(name, help=summary, rich_help_panel=panel, rich_markup_mode=None)
+    def __init__(self, module: str, **options: Any) -> None:
+        super().__init__(**options)
         self.module = module
 
     def load(self) -> Any:

@@ -72,7 +72,13 @@ def compare_command(
     candidates: CandidatesOption = None,
     form: FormatOption = "table",
 ) -> None:
-    """Compare models: differences, intervals, paired tests."""
+    """Compare models: differences, intervals, paired tests.
+
+    Examples
+    --------
+    evenrank compare transe.parquet rotate.parquet
+    evenrank compare *.parquet -m mrr,hits@10 --baseline transe -o table.tex
+    """
     once(ranks, "model")
     wanted = metric or ["mrr"]
     if across_data:
@@ -171,6 +177,11 @@ def report_command(
     """Write a report on models and data sets as one HTML page.
 
     The page has a summary, tables, paired tests and charts, and works offline.
+
+    Examples
+    --------
+    evenrank report transe.parquet rotate.parquet
+    evenrank report *.parquet -m mrr,hits@10 -o report.html -o tables.md
     """
     paths = out or ([] if form else [Path("report.html")])
     for path in paths:  # before the work, not after it

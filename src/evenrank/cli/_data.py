@@ -11,7 +11,9 @@ import typer
 from evenrank.cli._command import App
 from evenrank.cli._output import echo_json, show_rows
 from evenrank.cli._shell import (
+    GRAPH,
     KNOWN,
+    AtlasArgument,
     FilterOption,
     FormatOption,
     QuietOption,
@@ -19,6 +21,7 @@ from evenrank.cli._shell import (
     TableOrJson,
     UnseenOption,
     app,
+    complete_graph,
 )
 from evenrank.errors import InputError
 from evenrank.graphs import Unseen, atlas, load, registry, where
@@ -26,16 +29,28 @@ from evenrank.graphs.graph import SPLITS
 from evenrank.metrics.chance import chance
 from evenrank.metrics.tally import Histogram
 
-data_app = App(help="Benchmark graphs: list, download, inspect.")
+data_app = App(
+    help="""Benchmark graphs: list, download, inspect.
+
+    Examples
+    --------
+    evenrank data list
+    evenrank data show nations
+    """
+)
 app.add_typer(data_app, name="data")
-GraphArgument = Annotated[
-    str, typer.Argument(help="Graph: a folder, or a name from evenrank data list.")
-]
+GraphArgument = Annotated[str, typer.Argument(autocompletion=complete_graph, help=GRAPH)]
 
 
 @data_app.command("list")
 def data_list(form: FormatOption = "table") -> None:
-    """List the benchmarks: sizes, and whether they are downloaded."""
+    """List the benchmarks: sizes, and whether they are downloaded.
+
+    Examples
+    --------
+    evenrank data list
+    evenrank data list -o benchmarks.csv
+    """
     rows: list[Row] = []
     for entry in registry.entries().values():
         row: Row = {"data": entry.name, "where": where(entry)}
@@ -66,7 +81,13 @@ def data_fetch(
     quiet: QuietOption = False,
     form: TableOrJson = "table",
 ) -> None:
-    """Download and verify benchmarks."""
+    """Download and verify benchmarks.
+
+    Examples
+    --------
+    evenrank data fetch wn18rr
+    evenrank data fetch fb15k237 codexsmall --quiet
+    """
     from evenrank.graphs.download import fetch
 
     places: dict[str, str] = {}
@@ -85,6 +106,11 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOr
     """Show the contents of a graph.
 
     Shows published facts if a benchmark is not on this machine.
+
+    Examples
+    --------
+    evenrank data show nations
+    evenrank data show wn18rr --format json
     """
     entry = None if Path(graph).expanduser().exists() else registry.lookup(graph)
     about = {} if entry is None else _about(entry)
@@ -111,7 +137,13 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOr
 
 @data_app.command("check")
 def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOrJson = "table") -> None:
-    """Check a graph for duplicates, leaks and unseen entities."""
+    """Check a graph for duplicates, leaks and unseen entities.
+
+    Examples
+    --------
+    evenrank data check nations
+    evenrank data check FOLDER -o findings.json
+    """
     findings = load(graph, unseen=unseen).findings()
     if form == "json":
         echo_json([{"severity": severity, "finding": text} for severity, text in findings])
@@ -120,14 +152,28 @@ def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableO
         typer.echo(f"{severity:8} {text}")
 
 
-atlas_app = App(help="Numbers of candidates and chance levels of benchmarks.")
+atlas_app = App(
+    help="""Numbers of candidates and chance levels of benchmarks.
+
+    Examples
+    --------
+    evenrank atlas list
+    evenrank atlas show wn18rr
+    """
+)
 app.add_typer(atlas_app, name="atlas")
 INCLUDED = "candidates include the target"
 
 
 @atlas_app.command("list")
 def atlas_list(form: FormatOption = "table") -> None:
-    """List the data sets: sizes, and chance levels on their test triples."""
+    """List the data sets: sizes, and chance levels on their test triples.
+
+    Examples
+    --------
+    evenrank atlas list
+    evenrank atlas list -o atlas.csv
+    """
     rows: list[Row] = []
     for kept in sorted(map(atlas.facts, atlas.names()), key=lambda facts: facts.entities):
         dropped = atlas.facts(kept.data, unseen="drop")
@@ -153,12 +199,18 @@ def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
 
 @atlas_app.command("show")
 def atlas_show(
-    data: Annotated[str, typer.Argument(help="Data set, one of evenrank atlas list.")],
+    data: AtlasArgument,
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
     form: TableOrJson = "table",
 ) -> None:
-    """Show numbers of candidates and chance levels of a data set."""
+    """Show numbers of candidates and chance levels of a data set.
+
+    Examples
+    --------
+    evenrank atlas show wn18rr
+    evenrank atlas show fb15k237 --filter none --format json
+    """
     facts = atlas.facts(data, unseen=unseen)
     protocol = {"filter": filter_, "unseen": unseen}
     rows = [
@@ -203,6 +255,11 @@ def atlas_build(
     """Count the candidates of your own graphs.
 
     Afterwards, --data NAME finds them.
+
+    Examples
+    --------
+    evenrank atlas build FOLDER --name mine
+    evenrank atlas build FOLDER --out atlas.parquet
     """
     if name and len(name) != len(folders):
         got = f"{len(name)} names for {len(folders)} folders"

@@ -53,6 +53,11 @@ def estimate_command(
     """Estimate full-ranking metrics from sampled candidates.
 
     Shows point estimates, bounds and confidence intervals.
+
+    Examples
+    --------
+    evenrank estimate sampled.parquet
+    evenrank estimate sampled.parquet -m mrr,hits@10 --by side --vary targets
     """
     wanted = [parse(name) for name in metric or ()]
     loaded = [Ranks.load(path, candidates=candidates) for path in ranks]

@@ -92,7 +92,13 @@ def evaluate_command(
     list_all: Annotated[bool, typer.Option("--list", help="List all metrics and exit.")] = False,
     form: FormatOption = "table",
 ) -> None:
-    """Evaluate ranks: metrics, chance-adjusted metrics, intervals."""
+    """Evaluate ranks: metrics, chance-adjusted metrics, intervals.
+
+    Examples
+    --------
+    evenrank evaluate ranks.parquet -m 'mrr,hits@10,z(mrr)' --by relation
+    evenrank evaluate *.parquet --interval delta -o table.csv
+    """
     if list_all:
         _list_metrics(form)
         return

@@ -58,8 +58,8 @@ import_app = App(
 
     Examples
     --------
-    evenrank import anyburl predictions --data nations -o ranks.parquet
-    evenrank import trec --help
+    evenrank import pykeen ranks.npz --data nations -o ranks.parquet
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60
     """
 )
 app.add_typer(import_app, name="import")
@@ -216,7 +216,7 @@ def _libkge(
     Examples
     --------
     evenrank import libkge trace.yaml --candidates 14 -o ranks.parquet
-    evenrank import libkge run --data nations --names data -m mrr,hits@10
+    evenrank import libkge run --data nations --names ids -m mrr,hits@10
     """
     task = asked.task_or(candidates)
     return dumps.libkge(file, task, names=names, split=asked.split, model=asked.model)
@@ -334,8 +334,8 @@ def _trec(
 
     Examples
     --------
-    evenrank import trec run.txt --qrels qrels.txt --candidates 60 -o ranks.parquet
-    evenrank import trec run.txt --qrels qrels.txt --candidates 60 --targets first
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60 -m mrr,hits@10
     """
     if candidates is None:
         raise InputError(
@@ -371,8 +371,8 @@ def _wikikg90m(
 
     Examples
     --------
-    evenrank import wikikg90m t_pred.npz val_t_correct_index.npy -o ranks.parquet
-    evenrank import wikikg90m t_pred.npz val_t_correct_index.npy -m mrr --format json
+    evenrank import wikikg90m t_pred.npz val_t_correct_index.npy -m mrr
+    evenrank import wikikg90m t_pred.npz val_t.npy -o ranks.parquet
     """
     found: dict[str, Any] = {}
     for file in files:

@@ -17,6 +17,7 @@ from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
     ENDINGS,
+    GRAPH,
     Average,
     By,
     FormatOption,
@@ -26,6 +27,7 @@ from evenrank.cli._shell import (
     SplitsOption,
     app,
     check_writable,
+    complete_graph,
     file_names,
     splits,
 )
@@ -54,7 +56,7 @@ def rank_command(
             help="Models saved by evenrank (.safetensors), or checkpoints of other libraries."
         ),
     ],
-    data: Annotated[str, typer.Option(help="Graph: a folder, or a name from evenrank data list.")],
+    data: Annotated[str, typer.Option(autocompletion=complete_graph, help=GRAPH)],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +80,9 @@ def rank_command(
             help="all; typed (seen in training); sampled:K; or a type_constrain.txt of OpenKE."
         ),
     ] = "all",
-    seed: Annotated[int, typer.Option(help="Seed for --candidates sampled:K.")] = 0,
+    seed: Annotated[
+        int, typer.Option(rich_help_panel="Protocol", help="Seed for --candidates sampled:K.")
+    ] = 0,
     outside: Annotated[
         Outside, typer.Option(help="How to treat targets that are not among their candidates.")
     ] = "raise",
@@ -129,6 +133,11 @@ def rank_command(
     """Rank the test triples of a graph by trained models.
 
     Prints the metrics and, with --out, saves the ranks.
+
+    Examples
+    --------
+    evenrank rank nations/transe --data nations -o ranks.parquet
+    evenrank rank model.safetensors --data FOLDER --sides tail -m mrr,hits@10
     """
     process = launched()
     if process is not None:
@@ -306,7 +315,13 @@ DEMO = ("mrr", "chance(mrr)", "index(mrr)", "z(mrr)", "hits@10", "chance(hits@10
 
 @app.command("demo")
 def demo(form: FormatOption = "table") -> None:
-    """Rank bundled models and show why chance adjustment matters."""
+    """Rank bundled models and show why chance adjustment matters.
+
+    Examples
+    --------
+    evenrank demo
+    evenrank demo -o demo.json
+    """
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
     result = evaluate(
         [ranks.tally() for ranks in ranked],

@@ -79,10 +79,9 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 CandidatesOption = Annotated[
     int | None, typer.Option(help="Number of candidates per target, for files without that column.")
 ]
-DataOption = Annotated[
-    str | None,
-    typer.Option(autocompletion=complete_graph, help="Data set, one of evenrank atlas list."),
-]
+ATLAS = "Data set, one of evenrank atlas list."
+DataOption = Annotated[str | None, typer.Option(autocompletion=complete_graph, help=ATLAS)]
+AtlasArgument = Annotated[str, typer.Argument(autocompletion=complete_graph, help=ATLAS)]
 GRAPH = "Graph: a folder, or a name from evenrank data list."
 SizesOption = Annotated[
     str | None,

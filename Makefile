@@ -64,6 +64,7 @@ wheel: .venv/.dev
 atlas: .venv/.run
 	$(BIN)/evenrank atlas build $(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*)) \
 		--out src/evenrank/graphs/atlas.parquet
+	$(BIN)/python -c "from evenrank.graphs import atlas; atlas.write_light()"
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import typer
 from shell import NATIONS, called
 
 import evenrank as er

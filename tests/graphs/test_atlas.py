@@ -182,6 +182,18 @@ def test_one_command_builds_the_shipped_file(tmp_path):
     assert (tmp_path / "again.parquet").read_bytes() == built.read_bytes()
 
 
+def test_both_files_of_the_package_have_the_same_counts():
+    rows = [
+        (data, unseen, one.entities, one.relations, split, side, *row)
+        for data, kinds in atlas._light().items()
+        for unseen, one in kinds.items()
+        for split, sides in one.splits.items()
+        for side, pairs in sides.items()
+        for row in pairs
+    ]
+    assert sorted(rows) == sorted(pl.read_parquet(SHIPPED).rows())
+
+
 def test_the_file_is_small_and_plain():
     """At most 1 MB, and any Parquet reader reads it."""
     import pyarrow.parquet

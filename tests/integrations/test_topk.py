@@ -495,7 +495,7 @@ def test_json_lines_for_single_targets_and_relations(people):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "preds.txt:1: not JSON; got Expecting"),
+        ("{", "preds.txt:1: not JSON; got .{"),
         (
             "[]",
             r'preds.txt:1: not a list of answers; got \[\]; allowed: {"head": "a", "relation": "r", "ta',
@@ -528,8 +528,8 @@ def test_json_lines_for_single_targets_and_relations(people):
             '{"head": "Bo", "relation": "knows well", "answers": ["Mars"]}',
             "is not in the graph; got 'Mars'",
         ),
-        pytest.param("[" * 100_000, "preds.txt:1: not JSON; got maximum recursion depth", id="deep"),
-        pytest.param("1" * 5_000, "preds.txt:1: not JSON; got Exceeds the limit", id="long"),
+        pytest.param("[" * 100_000, "preds.txt:1: not JSON; got .....", id="deep"),
+        pytest.param("1" * 5_000, "preds.txt:1: not JSON; got .1111", id="long"),
         pytest.param(
             '{"head": "Bo", "relation": "knows", "answers": ["Bo"], "scores": [1' + 400 * "0" + "]}",
             "scores must be numbers",

@@ -10,6 +10,7 @@ import typer
 
 from evenrank._internal.columns import errors_name_file
 from evenrank._internal.table import Table, defined
+from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
@@ -62,12 +63,7 @@ def chance_command(
     evenrank chance mrr --data wn18rr
     evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
     """
-    if (data is None) == (sizes is None):
-        raise InputError(
-            "the null distribution needs either a data set or numbers of candidates",
-            got="both" if data else "neither",
-            do="use --data, e.g. --data wn18rr, or --sizes, e.g. --sizes 14541x40932",
-        )
+    _check_one("the null distribution needs", data, sizes)
     if sizes is not None:
         candidates = _read_sizes(sizes)
     else:
@@ -142,9 +138,11 @@ def adjust_command(
         return
     if metric:
         raise InputError("--metric selects from a file of results", got="single values")
+    given = _values(values)
+    _check_one("published values need", data, sizes)
     show(
         adjust(
-            _values(values),
+            given,
             None if sizes is None else _read_sizes(sizes),
             data=data,
             split=split,
@@ -155,6 +153,15 @@ def adjust_command(
         ),
         form,
     )
+
+
+def _check_one(what: str, data: str | None, sizes: str | None) -> None:
+    if (data is None) == (sizes is None):
+        raise InputError(
+            f"{what} either a data set or numbers of candidates",
+            got="both" if data else "neither",
+            do="use --data, e.g. --data wn18rr, or --sizes, e.g. --sizes 14541x40932",
+        )
 
 
 def _values(items: list[str]) -> dict[str, str]:
@@ -216,6 +223,7 @@ def explore_command(
     """
     from evenrank.report import explore
 
+    check_place(out)
     path = explore(out, *(metric or ()), progress=not quiet)
     size = path.stat().st_size
     if form == "json":

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from difflib import get_close_matches
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from math import isnan
 from pathlib import Path
@@ -110,8 +110,7 @@ class Later(TyperCommand):
 
     def load(self) -> Any:
         """Import the module and return the command."""
-        app = import_module(f"evenrank.cli.{self.module}").app
-        return typer.main.get_group(app).commands[str(self.name)]
+        return _commands(self.module)[str(self.name)]
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Read the arguments, as the command itself."""
@@ -121,6 +120,12 @@ class Later(TyperCommand):
         """Return the summary in full; typer cuts it."""
         del limit
         return summary(self)
+
+
+@cache
+def _commands(module: str) -> Any:
+    """Import a module, and build the commands of all modules that are loaded."""
+    return typer.main.get_group(import_module(f"evenrank.cli.{module}").app).commands
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -180,6 +185,8 @@ def _convert(param: Param, ctx: Any, value: Any) -> Any:
     if number is None or isnan(number):
         what = "a whole number" if kind is int else "a number"
         raise InputError(f"{name} must be {what}", got=repr(value))
+    if param.min is not None and number < param.min:
+        raise InputError(f"{name} must be at least {param.min}", got=value)
     return number
 
 

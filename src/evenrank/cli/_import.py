@@ -45,7 +45,7 @@ from evenrank.integrations import dumps, ogb, topk, trec
 from evenrank.integrations.listed import Order
 from evenrank.integrations.trec import Targets
 from evenrank.metrics.grammar import parse
-from evenrank.models.readers.checkpoint import reason, torch_file
+from evenrank.models.readers.checkpoint import torch_file
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
 
@@ -64,7 +64,7 @@ import_app = App(
 )
 app.add_typer(import_app, name="import")
 Counted = Annotated[
-    int | None, typer.Option(help="Number of candidates per target, if there is no --data.")
+    int | None, typer.Option(min=1, help="Number of candidates per target, if there is no --data.")
 ]
 OrderOption = Annotated[
     Order, typer.Option(help="Rank lists by their scores, or in the order of the file (listed).")
@@ -321,7 +321,7 @@ def _trec(
     run: Annotated[Path, typer.Argument(help="The run: query, Q0, document, rank, score, name.")],
     qrels: Annotated[Path, typer.Option(help="File of judgements: query, 0, document, judgement.")],
     candidates: Annotated[
-        int | None, typer.Option(help="Number of documents in the collection.")
+        int | None, typer.Option(min=1, help="Number of documents in the collection.")
     ] = None,
     order: OrderOption = "scores",
     targets: Annotated[
@@ -406,5 +406,6 @@ def _numpy(file: Path) -> Any:
         with content as arrays:
             return dict(arrays)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        got = reason(error)
+        known = isinstance(error, OSError) and error.strerror
+        got = "a folder" if file.is_dir() else known or "no arrays, or damaged ones"
         raise InputError(f"cannot read {file}", got=got, allowed=".npy, .npz, .pt") from None

@@ -77,7 +77,8 @@ Unit = Annotated[
 Samples = Annotated[int, typer.Option(help="Number of bootstrap samples or permutations.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 CandidatesOption = Annotated[
-    int | None, typer.Option(help="Number of candidates per target, for files without that column.")
+    int | None,
+    typer.Option(min=1, help="Number of candidates per target, for files without that column."),
 ]
 ATLAS = "Data set, one of evenrank atlas list."
 DataOption = Annotated[str | None, typer.Option(autocompletion=complete_graph, help=ATLAS)]

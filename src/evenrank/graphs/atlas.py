@@ -16,13 +16,16 @@ The file of the package, and the user's own, hold a row per distinct count:
 | candidates, count   | number of candidates, filtered by all splits, and of targets that have it    |
 
 What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
-are the sum of the two; the number of triples of a split is the sum of the counts of one side.
+are the sum of the two; the number of triples of a split is the sum of the counts of one side. The package
+has the same counts as JSON as well, which is read without polars: importing it takes longer than NumPy.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import as_file, files
@@ -48,6 +51,7 @@ ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, t
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
 TEXTS = ("data", "unseen", "split", "side")
 FILE = "atlas.parquet"
+LIGHT = "atlas.json.gz"
 FOLDER = "EVENRANK_ATLAS"
 
 
@@ -111,22 +115,21 @@ def atlas(
     >>> er.chance("mrr", er.atlas("WN18RR")).mean()
     0.000273...
     """
-    import polars as pl
-
     check_choice("sides", sides, get_args(Sides))
     if filter is not None and not (isinstance(filter, str) and filter == "all"):
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
-    rows = _rows(data, unseen)
-    wanted = list(ENDS) if sides == "both" else [sides]
-    asked = rows.filter(pl.col("split") == str(split), pl.col("side").is_in(wanted))
-    if not len(asked):
+    counts = _counts(data, unseen)
+    if split not in counts.splits:
         raise InputError(
             f"{data.name if isinstance(data, Graph) else data} has no triples in this split",
             got=repr(split),
-            allowed=", ".join(rows["split"].unique(maintain_order=True)),
+            allowed=", ".join(counts.splits),
         )
-    sizes = asked["entities" if filter is None else "candidates"].to_numpy()
-    return Histogram.of(asked["count"].to_numpy(), candidates=sizes, weight=np.ones(len(sizes)))
+    rows = [row for side in ENDS if sides in (side, "both") for row in counts.splits[split][side]]
+    size, count = np.array(rows, dtype=np.int64).T
+    if filter is None:
+        size = np.full(len(rows), counts.entities)
+    return Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
 
 
 def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
@@ -155,12 +158,9 @@ def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
     Facts(data='wn18rr', entities=40559, relations=11,
           triples={'train': 86835, 'valid': 2824, 'test': 2924})
     """
-    import polars as pl
-
-    rows = _rows(data, unseen)
-    triples = rows.filter(pl.col("side") == "tail").group_by("split", maintain_order=True)
-    counts = dict(triples.agg(pl.col("count").sum()).iter_rows())
-    return Facts(rows["data"][0], rows["entities"][0], rows["relations"][0], counts)
+    counts = _counts(data, unseen)
+    triples = {split: sum(n for _, n in sides["tail"]) for split, sides in counts.splits.items()}
+    return Facts(counts.data, counts.entities, counts.relations, triples)
 
 
 def names() -> list[str]:
@@ -176,27 +176,48 @@ def names() -> list[str]:
     >>> "wn18rr" in names()
     True
     """
-    return [*_names(_shipped()), *_names(_own())]
+    return [*_light(), *(_names(_own()) if own_file().exists() else ())]
 
 
 def _names(rows: pl.DataFrame) -> list[str]:
     return rows["data"].unique(maintain_order=True).to_list()
 
 
-def _rows(data: str | Graph, unseen: Unseen) -> pl.DataFrame:
-    """Return the rows of one data set, with or without entities not seen in training."""
-    import polars as pl
+class _Counts(NamedTuple):
+    """The rows of one data set: candidates and count, by split and side."""
 
+    data: str
+    entities: int
+    relations: int
+    splits: dict[str, dict[str, list[tuple[int, int]]]]
+
+
+def _counts(data: str | Graph, unseen: Unseen) -> _Counts:
+    """Return the counts of one data set, with or without entities not seen in training."""
     check_unseen(unseen)
     if isinstance(data, Graph):
-        return _count(_drop(data) if unseen == "drop" else data, data.name)
+        rows = _count(_drop(data) if unseen == "drop" else data, data.name)
+        return _by_name(rows)[data.name][unseen]
     check_type(data, str, "not a data set", allowed="a name, or a Graph")
-    for table in (_shipped, _own):  # the user's file is read only for names that the other lacks
-        rows = table()
-        name = _find(data, rows)
+    name = _find(data, _light())
+    if name is not None:
+        return _light()[name][unseen]
+    if own_file().exists():  # read only for names that the package lacks
+        own = _by_name(_own())
+        name = _find(data, own)
         if name is not None:
-            return rows.filter(pl.col("data") == name, pl.col("unseen") == unseen)
+            return own[name][unseen]
     raise _unknown(data)
+
+
+def _by_name(rows: pl.DataFrame) -> dict[str, dict[str, _Counts]]:
+    """Group rows of the atlas by data set and treatment of unseen entities."""
+    found: dict[str, dict[str, _Counts]] = {}
+    for data, unseen, entities, relations, split, side, candidates, count in rows.iter_rows():
+        kinds = found.setdefault(data, {})
+        one = kinds.setdefault(unseen, _Counts(data, entities, relations, {}))
+        one.splits.setdefault(split, {}).setdefault(side, []).append((candidates, count))
+    return found
 
 
 def _unknown(name: str) -> InputError:
@@ -213,9 +234,9 @@ def _unknown(name: str) -> InputError:
     return InputError("the atlas has no such data set", got=repr(name), do=do)
 
 
-def _find(name: str, rows: pl.DataFrame) -> str | None:
+def _find(name: str, names: Iterable[str]) -> str | None:
     """Find a data set by its name, in any usual spelling."""
-    return next((known for known in _names(rows) if _key(known) == _key(name)), None)
+    return next((known for known in names if _key(known) == _key(name)), None)
 
 
 def _key(name: str) -> str:
@@ -355,7 +376,7 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
 
     names, path = [name for rows in tables for name in _names(rows)], own_file()
     for name in names:
-        if _find(name, _shipped()):
+        if _find(name, _light()):
             what = "the atlas of the package has a data set of this name"
             raise InputError(what, got=repr(name), do="choose another name")
     try:
@@ -363,7 +384,7 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
         with locked(path.parent):  # no other process may write between reading and writing
             kept = _own()
             for name in names:
-                kept = kept.filter(pl.col("data") != (_find(name, kept) or name))
+                kept = kept.filter(pl.col("data") != (_find(name, _names(kept)) or name))
             write([kept, *tables], path)
     except OSError as error:
         raise InputError(
@@ -389,9 +410,18 @@ def own_file() -> Path:
 
 
 @cache
-def _shipped() -> pl.DataFrame:
+def _light() -> dict[str, dict[str, _Counts]]:
+    content = json.loads(gzip.decompress((files("evenrank.graphs") / LIGHT).read_bytes()))
+    return {
+        data: {unseen: _Counts(*one) for unseen, one in kinds.items()} for data, kinds in content.items()
+    }
+
+
+def write_light() -> None:
+    """Write the counts of the package as JSON, after its Parquet file was built."""
     with as_file(files("evenrank.graphs") / FILE) as path:
-        return _read(path)
+        text = json.dumps(_by_name(_read(path)), separators=(",", ":"))
+        path.with_name(LIGHT).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _own() -> pl.DataFrame:

@@ -395,8 +395,8 @@ def _jsonl(path: str | os.PathLike[str]) -> Iterator[Block]:
     for where, line in lines(path):
         try:
             record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON", got=str(error)) from None
+        except (ValueError, RecursionError):
+            raise InputError(f"{where}: not JSON", got=repr(line.strip()[:60])) from None
         yield _block(where, record)
 
 

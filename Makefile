@@ -39,6 +39,7 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/sampled.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/startup.py
 
 # tests that need PyKEEN, torch and other libraries, or a GPU; not part of `make test`, as these are large
 PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/ranks/test_presets.py \

@@ -137,7 +137,7 @@ adjust 0.476 --data wn18rr -> a value must look like mrr=0.43; got '0.476'
 adjust mrr --data wn18rr -> a value must look like mrr=0.43; got 'mrr'
 adjust mrr=high --data wn18rr -> a value must be a number; got 'high'
 adjust mrr=476 --data wn18rr -> impossible value of mrr; got mrr=476
-adjust mrr=0.4 -> published values need either a data set or numbers of candidates; got neither; use --data
+adjust mrr=0.4 -> published values need either a data set or numbers of candidates; got neither
 adjust mrr=0.4 mrr=0.5 --data wn18rr -> the same metric twice
 adjust none.csv -> none.csv
 baseline wn18r -> the atlas has no such data set; got 'wn18r'; did you mean

@@ -16,8 +16,8 @@ The file of the package, and the user's own, hold a row per distinct count:
 | candidates, count   | number of candidates, filtered by all splits, and of targets that have it    |
 
 What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
-are the sum of the two; the number of triples of a split is the sum of the counts of one side. The package
-has the same counts as JSON as well, which is read without polars: importing it takes longer than NumPy.
+are the sum of the two; the number of triples of a split is the sum of the counts of one side. The
+package has the same counts as JSON as well, which is read without polars, whose import takes a while.
 """
 
 from __future__ import annotations
@@ -196,8 +196,10 @@ def _counts(data: str | Graph, unseen: Unseen) -> _Counts:
     """Return the counts of one data set, with or without entities not seen in training."""
     check_unseen(unseen)
     if isinstance(data, Graph):
-        rows = _count(_drop(data) if unseen == "drop" else data, data.name)
-        return _by_name(rows)[data.name][unseen]
+        graph = _drop(data) if unseen == "drop" else data
+        kinds = _by_name(_count(graph, graph.name)).get(graph.name, {})
+        none = _Counts(graph.name, len(graph.entities), len(graph.relations), {})
+        return next(iter(kinds.values()), none)
     check_type(data, str, "not a data set", allowed="a name, or a Graph")
     name = _find(data, _light())
     if name is not None:

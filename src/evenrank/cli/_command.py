@@ -227,7 +227,10 @@ def _with_out(function: Callable[..., None]) -> Callable[..., None]:
         return function
     formats = get_args(get_args(given["form"].annotation)[0])
     suffixes = ", ".join(suffix for suffix, form in SUFFIXES.items() if form in formats)
-    out = Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write to: {suffixes}.")]
+    out = Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help=f"File to write, in the format of its suffix: {suffixes}."),
+    ]
 
     @wraps(function)
     def command(*, out: Path | None, form: Any, **options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -96,7 +97,12 @@ def _explained(param: Any) -> str:
     if any(choice not in text[0] for choice in choices):
         text.append(f"One of {', '.join(choices)}.")
     default = param.default
-    if param.param_type_name == "option" and default not in (None, False) and "default" not in text[0]:
+    if (
+        param.param_type_name == "option"
+        and default is not None
+        and default is not False
+        and not re.search("default|unless", text[0])
+    ):
         shown = param.opts[0].lstrip("-") if default is True else default
         text.append(f"[default: {shown}]")
     if param.required:

@@ -45,7 +45,7 @@ def complete_graph() -> list[str]:
 
 app = App()
 Format = Literal["table", "json", "csv", "markdown", "latex"]
-FORMAT = typer.Option("--format", help="Output format, by default that of --out or table.")
+FORMAT = typer.Option("--format", help="Output format; a table unless told otherwise.")
 FormatOption = Annotated[Format, FORMAT]
 TableOrJson = Annotated[Literal["table", "json"], FORMAT]
 Metrics = Annotated[

@@ -104,18 +104,21 @@ def foreign(tmp_path_factory):
     arrays = {"triples": np.array([named(nations, triple) for triple in triples])}
     for side in ("head", "tail"):
         arrays[f"{side}.optimistic"] = arrays[f"{side}.pessimistic"] = np.ones(len(triples))
-        arrays[f"{side}.candidates"] = np.full(len(triples), 14)
+        arrays[f"{side}.candidates"] = nations.task(sides=side).candidates
         np.savez(folder / f"{side}.npz", y_pred_pos=rng.random(9), y_pred_neg=rng.random((9, 4)))
     np.savez(folder / "ranks.npz", **arrays)
     np.savez(folder / "scores.npz", y_pred_pos=rng.random(9), y_pred_neg=rng.random((9, 4)))
     np.save(folder / "ranks.npy", np.ones((len(triples), 2), dtype=int))
-    blocks, answers = [], []
+    blocks, answers = [], {}
     for h, r, t in map(partial(named, nations), triples):
         blocks.append(f"{h} {r} {t}\nHeads: {h}\t0.9\t\nTails: {t}\t0.8\t\n")
-        answers.append(json.dumps({"head": h, "relation": r, "tail": None, "answers": [t]}) + "\n")
-        answers.append(json.dumps({"head": None, "relation": r, "tail": t, "answers": [h]}) + "\n")
+        answers[h, r, None], answers[None, r, t] = [t], [h]
     (folder / "predictions").write_text("".join(dict.fromkeys(blocks)))
-    (folder / "answers.jsonl").write_text("".join(dict.fromkeys(answers)))
+    lines = [
+        json.dumps({"head": h, "relation": r, "tail": t, "answers": found})
+        for (h, r, t), found in answers.items()
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(lines))
     (folder / "run.txt").write_text("q Q0 d 1 2.0 me\nq Q0 e 2 1.0 me\n")
     (folder / "qrels.txt").write_text("q 0 d 1\nq 0 e 0\n")
     top = np.argsort(rng.random((5, 1001)))[:, :10]

@@ -15,8 +15,8 @@ WIDEST = 100  # columns of text that are easy to read
 LEFT = 24  # most columns for the names of options; a longer name has a line of its own
 PANELS = {
     "Arguments": "",
-    "Input": "data sizes model_format trust_pickle names qrels order relevant targets settled lenient "
-    "skip_damaged full model value name percent",
+    "Input": "data columns sizes model_format trust_pickle names qrels order relevant targets settled "
+    "lenient skip_damaged full model value name percent",
     "Protocol": "split sides filter_ unseen candidates outside protocol ties",
     "Metrics": "metric by average every_average list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "

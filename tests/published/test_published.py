@@ -744,8 +744,8 @@ def test_baseline_in_the_shell():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["adjust", "mrr=0.4"], "need the data set or the numbers of candidates; got neither"),
-        (["adjust", "mrr=0.4", "--data", "nations", "--sizes", "5x5"], "got data and sizes"),
+        (["adjust", "mrr=0.4"], "need either a data set or numbers of candidates; got neither; use"),
+        (["adjust", "mrr=0.4", "--data", "nations", "--sizes", "5x5"], "got both; use --data"),
         (["adjust", "mrr=0.4", "--data", ""], "no such data set; got ''; see `evenrank atlas list`"),
         (["adjust", "mrr=x", "--data", "nations"], "a value must be a number; got 'x'"),
         (["adjust", "mrr=", "--data", "nations"], "must look like mrr=0.43; got 'mrr='"),
@@ -762,8 +762,8 @@ def test_baseline_in_the_shell():
         (["adjust", "hits@10=57", "--data", "wn18rr", "--fraction"], "impossible value of hits@10"),
         (["adjust", "hoyt2022", "-m", "ndcg"], "no such results; got ndcg; allowed: mrr, hits@1"),
         (["baseline", "natoins"], "did you mean nations"),
-        (["baseline", "nations", "--sides", "up"], "'up' is not one of"),
-        (["baseline"], "Missing argument"),
+        (["baseline", "nations", "--sides", "up"], "unknown value of --sides; got 'up'; allowed: head"),
+        (["baseline"], "DATA is missing: data set, one of"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):

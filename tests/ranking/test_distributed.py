@@ -547,7 +547,7 @@ def test_only_the_first_process_prints_and_writes(tmp_path):
     ("arguments", "said"),
     [
         ([MODEL, "--mesh", "rows"], "unknown mesh; got 'rows'"),  # once they would meet
-        ([MODEL, "--slip"], "No such option: --slip"),  # long before
+        ([MODEL, "--slip"], "no such option; got --slip"),  # long before
         pytest.param(
             [MODEL, "--device", "cuda"],
             "this device cannot be used; got 'cuda' (",

@@ -582,7 +582,7 @@ def test_the_shell_maps_models_only_for_workers(tmp_path):
     assert not mapped.flags.writeable
     assert (mapped == er.models.load(path, graph).entity).all()
     runner, seen = CliRunner(), []
-    with mock.patch("evenrank.cli._rank.read_model", lambda *_, **given: seen.append(given["mapped"])):
+    with mock.patch("evenrank.cli._rank.load_pair", lambda *_, **given: seen.append(given["mapped"])):
         runner.invoke(app, ["rank", str(path), "--data", "nations"])
         runner.invoke(
             app, ["rank", str(path), "--data", "nations", "--checkpoint", str(tmp_path / "run")]

@@ -930,7 +930,7 @@ def test_shell_prints_tables(folder):
         (["-o", "FOLDER"], "cannot write FOLDER; got a folder; name a file, e.g. FOLDER/report.html"),
         (["-o", "x.doc"], "unknown format of a report; got x.doc"),
         (["FOLDER/a.parquet"], "the model a is given twice on made up"),
-        (["--format", "xml"], "'xml' is not one of 'table'"),
+        (["--format", "xml"], "unknown value of --format; got 'xml'; allowed: table"),
     ],
 )
 def test_shell_errors(folder, arguments, message):

@@ -119,7 +119,7 @@ def atlas(
     if filter is not None and not (isinstance(filter, str) and filter == "all"):
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
     counts = _counts(data, unseen)
-    if split not in counts.splits:
+    if not isinstance(split, str) or split not in counts.splits:
         raise InputError(
             f"{data.name if isinstance(data, Graph) else data} has no triples in this split",
             got=repr(split),

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 import traceback
 import warnings
@@ -52,6 +51,7 @@ if find_spec("torch") is None:
 
 import torch
 
+from evenrank._internal.limits import available_memory, cpus
 from evenrank.ranking.engine import _device
 
 Tensor = torch.Tensor
@@ -513,12 +513,6 @@ def wikikg2(bench: Bench) -> None:
 # wikikg90m ---------------------------------------------------------------------------------------
 
 
-def available_gb() -> float:
-    """Return the available memory of the host, in GB."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("MemAvailable:"))
-
-
 def host_table(size: int, d: int, block: int) -> NDArray[np.float16]:
     """Draw a float16 block and repeat it, slightly scaled; fewer rows if that takes too long."""
     start, done = perf_counter(), 0
@@ -582,7 +576,7 @@ def wikikg90m(bench: Bench) -> None:
     asked, d, queries = bench.sizes.wikikg90m
     probe = er.Factored("dot", np.ones((1, 2), np.float16), np.asarray)
     held = 2 if probe.table.dtype == np.float16 else 6  # bytes per number: float16, or also float32
-    free = available_gb()
+    free = available_memory() / 1e9
     most = int(free * 1e9 * 0.7 / (held * d))  # the rest is for pinned buffers
     vectors = np.random.default_rng(2).standard_normal((queries, d), dtype=np.float32)
     making, rows = best(lambda: host_table(min(asked, most), d, bench.sizes.block), 1)
@@ -724,11 +718,10 @@ def versions(bench: Bench) -> str:
             return f"no {name}"
 
     name = torch.cuda.get_device_name(bench.device) if bench.cuda else "no GPU"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
-        f"{name} (device {bench.name}), {cores} cores, {available_gb():.0f} GB of host memory free; "
-        f"evenrank {er.__version__}, torch {torch.__version__}, {installed('triton')}, "
-        f"CUDA {torch.version.cuda}, {installed('pykeen')}, NumPy {np.__version__}, "
+        f"{name} (device {bench.name}), {cpus()} cores, "
+        f"{available_memory() / 1e9:.0f} GB of host memory free; evenrank {er.__version__}, "
+        f"torch {torch.__version__}, {installed('triton')}, CUDA {torch.version.cuda}, {installed('pykeen')}, NumPy {np.__version__}, "
         f"Python {sys.version.split()[0]}"
     )
 

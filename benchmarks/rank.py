@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import evenrank as er
+from evenrank._internal.limits import cpus
 from metrics import peak_gb
 from null import best
 
@@ -321,13 +322,12 @@ def main() -> None:
         return
     peer = find_spec("pykeen") is not None
     libraries = ("evenrank", "numpy", *(("pykeen", "torch") if peer else ()))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     # first, while this process is small: on Linux a child's peak includes that of its parent
     first, second, kernels = in_child("first", data, quick)
     late = first - second
     print(
-        f"{', '.join(f'{name} {version(name)}' for name in libraries)}; {cores} cores "
+        f"{', '.join(f'{name} {version(name)}' for name in libraries)}; {cpus()} cores "
         f"(load {os.getloadavg()[0]:.1f} before), kernels {kernels}, BLAS {blas}; best of {rounds}\n\n"
         f"first call in a process (nations): {first * 1e3:.0f} ms, second {second * 1e3:.0f} ms, "
         f"slower by {late:.2f} s  <= {MOST_FIRST_S:g} {verdict(late <= MOST_FIRST_S)}"

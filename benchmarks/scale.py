@@ -32,6 +32,7 @@ import polars as pl
 
 import evenrank as er
 from evenrank._internal.columns import COUNTS
+from evenrank._internal.limits import cpus
 from metrics import example, peak_gb
 from rank import verdict
 
@@ -107,7 +108,7 @@ def by_workers(files: str, ranks: int, kills: int) -> None:
     import distributed
 
     wanted = er.stream(files).evaluate().to_json()
-    print(f"\n{ranks:,} ranks on a local Dask cluster ({os.cpu_count()} cores)")
+    print(f"\n{ranks:,} ranks on a local Dask cluster ({cpus()} cores)")
     with dask.config.set({"distributed.scheduler.allowed-failures": 1000}):
         for workers in (1, 2, 4):
             with (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from evenrank._internal.checks import check_type
+from evenrank._internal.limits import cpus
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 
@@ -61,11 +61,10 @@ def connect(address: str, *, patience: float = PATIENCE) -> Iterator[Any]:
 def _own(distributed: Any) -> Iterator[Any]:
     import dask
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": FAILURES}),
         distributed.LocalCluster(
-            n_workers=cores,
+            n_workers=cpus(),
             threads_per_worker=1,
             dashboard_address=":0",  # any port that is free
             silence_logs=logging.CRITICAL,

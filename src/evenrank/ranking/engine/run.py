@@ -7,12 +7,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from pathlib import Path
 from threading import Lock
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from evenrank._internal.limits import available_memory, cpus
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError
 from evenrank.ranking.engine._native import Kernels
@@ -160,7 +160,7 @@ def memory_limit(memory: int | str | None) -> int:
     (1500000, 67108864, 1000000000)
     """
     if memory is None:
-        return min(MOST, _free() // 4)
+        return max(LEAST, min(MOST, available_memory() // 4))
     text = str(memory).strip().upper()
     number = text.rstrip("BKMGI ")
     unit = text[len(number) :].strip()
@@ -178,7 +178,7 @@ def memory_limit(memory: int | str | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads: by default the cores that this process may use.
+    """Return the number of threads: by default that of the processors this process may use.
 
     Parameters
     ----------
@@ -196,9 +196,7 @@ def thread_count(threads: int | None) -> int:
         If `threads` is not a positive integer.
     """
     if threads is None:
-        able = hasattr(os, "sched_getaffinity")
-        cores = len(os.sched_getaffinity(0)) if able else os.cpu_count() or 1
-        return max(1, cores // int(os.environ.get(NEIGHBOURS, 1)))
+        return max(1, cpus() // int(os.environ.get(NEIGHBOURS, 1)))
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InputError("threads must be a positive integer", got=repr(threads))
     return int(threads)
@@ -207,11 +205,3 @@ def thread_count(threads: int | None) -> int:
 def launched() -> int | None:
     """Return the rank of this process among those that torchrun started, or None if it did not."""
     return int(os.environ[LAUNCHED[0]]) if all(name in os.environ for name in LAUNCHED) else None
-
-
-def _free() -> int:
-    """Return the bytes that are free without swapping, or 2 GB if the system does not tell."""
-    system = Path("/proc/meminfo")
-    lines = system.read_text(encoding="ascii").splitlines() if system.exists() else []
-    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return free[0] if free else 2 * 10**9

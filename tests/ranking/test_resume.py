@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-import polars as pl
 import pytest
 import strategies
 from filelock import FileLock
@@ -197,13 +197,49 @@ def test_damaged_parts_and_parts_of_other_runs_are_ranked_again(kinships, model,
     assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
 
 
-def test_a_block_that_makes_polars_panic_is_ranked_again(kinships, model, whole, tmp_path):
-    interrupted(model, kinships, tmp_path, after=4)
-    panic = pl.exceptions.PanicException("called `Option::unwrap()` on a `None` value")
-    with mock.patch.object(pl, "read_parquet", side_effect=panic):
-        ranks = er.rank(model, kinships, checkpoint=tmp_path, progress=False)
-    assert ranks.work.scores == kinships.scores
-    assert (tmp_path / "ranks.parquet").read_bytes() == whole
+def flipped(path, bit):
+    """Flip one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def test_parts_with_a_flipped_bit_are_ranked_again(kinships, model, whole, tmp_path):
+    interrupted(model, kinships, tmp_path / "run", after=8)
+    chance = random.Random(0)
+    for i in range(6):
+        folder = tmp_path / f"run{i}"
+        shutil.copytree(tmp_path / "run", folder)
+        for part in (folder / "parts").iterdir():
+            flipped(part, chance.randrange(1 << 40))
+        ranks = er.rank(model, kinships, checkpoint=folder, progress=False)
+        assert ranks.work.scores == kinships.scores  # no damaged part was read, not even by polars
+        assert (folder / "ranks.parquet").read_bytes() == whole
+
+
+def test_a_flipped_bit_of_the_manifest_or_the_result_is_found(kinships, model, whole, tmp_path):
+    interrupted(model, kinships, tmp_path / "run", after=3)
+    manifest = (tmp_path / "run" / "manifest.json").read_bytes()
+    chance = random.Random(0)
+    for i in range(40):
+        folder = tmp_path / f"run{i}"
+        shutil.copytree(tmp_path / "run", folder)
+        flipped(folder / "manifest.json", chance.randrange(8 * len(manifest)))
+        with raises("manifest|another ranking"):
+            er.rank(model, kinships, checkpoint=folder, progress=False)
+    er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
+    flipped(tmp_path / "run" / "ranks.parquet", 8 * 1000)
+    er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
+    assert (tmp_path / "run" / "ranks.parquet").read_bytes() == whole
+
+
+def test_a_folder_of_parts_that_is_a_link_is_not_followed(kinships, model, tmp_path):
+    interrupted(model, kinships, tmp_path / "run", after=0)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / "parts").symlink_to(tmp_path / "elsewhere")
+    with raises("parts is a link; replace it by a folder"):
+        er.rank(model, kinships, checkpoint=tmp_path / "run", progress=False)
+    assert not any((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_part_under_the_name_of_another_is_ranked_again(kinships, model, whole, tmp_path):
@@ -314,7 +350,7 @@ def test_another_version_raises(kinships, model, tmp_path):
     interrupted(model, kinships, tmp_path, after=2)
     with mock.patch.object(er, "__version__", "0.0.9"), raises("evenrank 0.1.0 there, 0.0.9 here"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
-    with mock.patch.object(runs, "FORMAT", 2), raises("format 1 there, 2 here"):
+    with mock.patch.object(runs, "FORMAT", 3), raises("format 2 there, 3 here"):
         er.rank(model, kinships, checkpoint=tmp_path, progress=False)
 
 

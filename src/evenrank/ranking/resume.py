@@ -1,15 +1,14 @@
 """Checkpoint folders: ranks are written block by block, so that an interrupted ranking can resume.
 
-    manifest.json         what is ranked: model, task, protocol, version; and the size of the blocks
+    manifest.json         what is ranked: model, task, protocol, version; the size of the blocks; the
+                          hashes of all files below, and of the manifest itself
     parts/00007.parquet   the ranks of a finished block, a file of ranks like any other
     ranks.parquet         all ranks in the order of the task, in place of the parts, once it is complete
     .lock                 held by the process that writes here
 
 A file is written under another name and then renamed, so an existing file is complete, and a run may be
-killed at any moment: only the current block is lost. A part names its run by the hash of the manifest;
-a part of another run, or one that cannot be read, counts as missing. The result is, byte for byte, the
-file that ranking without a checkpoint would have saved, so it cannot name its run; instead the manifest
-holds the hash of the result. Other files in the folder are left alone.
+killed at any moment: only the current block is lost. A file counts as missing if its hash is not in the
+manifest, because it is damaged or of another run. Other files in the folder are left alone.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from evenrank.ranks.task import Blocks, Task
 
 Counts: TypeAlias = dict[str, NDArray[Any]]  # the columns `COUNTS` of ranks
 
-FORMAT = 1
+FORMAT = 2
 MOST = 64  # blocks of a task, about, so that little is lost and the last one does not take long
-RESULT = "ranks_hash"  # the key of the result's hash in the manifest
-RUN = "evenrank.run"  # the metadata key under which a part names its run
+# keys of the manifest: the hashes of the result, of the parts by their numbers, and of the manifest
+RESULT, PARTS, OWN = HASHES = ("ranks_hash", "part_hashes", "manifest_hash")
 ABANDONED = (".manifest.json.*.part", ".ranks.parquet.*.part", "parts/.*.parquet.*.part")
 STEP = 1 << 26  # bytes that are hashed at a time
 
@@ -78,7 +77,7 @@ class Checkpoint:
         """Add the ranks of a finished block, and write them to the folder."""
         if self._folder is not None:
             self._folder.write_block(i, ranks, self.protocol)
-        self._add(i, {name: getattr(ranks, name) for name in COUNTS})
+        self._add(i, columns(ranks))
         self.missing.remove(i)
         if ranks.work is not None:
             self._work.append(ranks.work)
@@ -99,13 +98,9 @@ class Checkpoint:
     def _restore(self, folder: _Folder, i: int) -> bool:
         """Read a finished block from the folder, if it is there."""
         counts = folder.read_block(i)
-        if counts is None:
-            return False
-        try:
+        if counts is not None:
             self._add(i, counts)
-        except ValueError:  # a column of another length
-            return False
-        return True
+        return counts is not None
 
     def _add(self, i: int, counts: Counts) -> None:
         rows = self.blocks.rows(i)
@@ -113,31 +108,34 @@ class Checkpoint:
             self.counts[name][rows] = column
 
 
+def columns(ranks: Ranks) -> Counts:
+    """Return the columns of ranks that a checkpoint restores.
+
+    >>> {name: column.tolist() for name, column in columns(Ranks.of([1, 3], candidates=9)).items()}
+    {'better': [0, 2], 'equal': [0, 0], 'candidates': [9, 9]}
+    """
+    return {name: getattr(ranks, name) for name in COUNTS}
+
+
 class _Folder:
     """The files of one run in a checkpoint folder, which `open_folder` has locked."""
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
-        self._begun = {name: value for name, value in manifest.items() if name != RESULT}
-        self._name = content_hash([("manifest", self._begun)])
-        self._result_hash = manifest.get(RESULT)
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self._manifest = manifest
         self._folder, self._result, self._parts = folder, folder / "ranks.parquet", folder / "parts"
         self._complete = False
 
     def read_result(self) -> Counts | None:
-        """Read the counts of all ranks, if the result is there and belongs to this run."""
-        if self._result_hash is None or not self._result.is_file():
-            return None
-        if _file_hash(self._result) != self._result_hash:
-            return None
-        self._complete = True
-        ranks = Ranks.load(self._result)
-        return {name: getattr(ranks, name) for name in COUNTS}
+        """Read the counts of all ranks, if the result is there and as it was written."""
+        self._complete = _as_written(self._result, self._manifest.get(RESULT))
+        return columns(Ranks.load(self._result)) if self._complete else None
 
     def write_result(self, ranks: Ranks, blocks: int) -> None:
         """Write all ranks to one file, unless they are there, and delete the files of the blocks."""
         if not self._complete:
             ranks.save(self._result)
-            _write(self._folder, {**self._begun, RESULT: _file_hash(self._result)})
+            self._manifest |= {RESULT: _file_hash(self._result), PARTS: {}}
+            _write(self._folder, self._manifest)
         if self._parts.is_dir():
             for i in range(blocks):
                 self._part(i).unlink(missing_ok=True)
@@ -145,29 +143,20 @@ class _Folder:
                 self._parts.rmdir()
 
     def read_block(self, i: int) -> Counts | None:
-        """Read the counts of a finished block, if its file is there, sound, and of this run."""
-        import polars as pl
-
-        try:
-            if pl.read_parquet_metadata(self._part(i)).get(RUN) != self._block_name(i):
-                return None
-            counts = pl.read_parquet(self._part(i), columns=list(COUNTS))
-            return {name: counts[name].to_numpy() for name in COUNTS}
-        except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        """Read the counts of a finished block, if its file is there and as it was written."""
+        if not _as_written(self._part(i), self._manifest[PARTS].get(str(i))):
             return None
+        return columns(Ranks.load(self._part(i)))
 
     def write_block(self, i: int, ranks: Ranks, protocol: Protocol) -> None:
         """Write the ranks of a finished block."""
-        with replacing(self._part(i)) as file:
-            self._parts.mkdir(exist_ok=True)
-            metadata = {METADATA: _json(protocol.to_dict()), RUN: self._block_name(i)}
-            ranks.to_polars().write_parquet(file, metadata=metadata)
+        with replacing(self._part(i), parent=True) as file:
+            ranks.to_polars().write_parquet(file, metadata={METADATA: _json(protocol.to_dict())})
+        self._manifest[PARTS][str(i)] = _file_hash(self._part(i))
+        _write(self._folder, self._manifest)
 
     def _part(self, i: int) -> Path:
         return self._parts / f"{i:05}.parquet"
-
-    def _block_name(self, i: int) -> str:
-        return f"{self._name}, block {i}"
 
 
 @contextmanager
@@ -197,7 +186,8 @@ def open_folder(
         manifest = _read(folder / "manifest.json")
         if manifest is None:
             queries = sum(len(part.queries) for part in task.parts)
-            manifest = {**asked, "queries": whole * max(1, round(queries / whole / MOST))}
+            blocks = whole * max(1, round(queries / whole / MOST))
+            manifest = {**asked, "queries": blocks, PARTS: {}}
             _write(folder, manifest)
         _check_same(folder, manifest, asked)
         for abandoned in chain.from_iterable(map(folder.glob, ABANDONED)):
@@ -237,11 +227,16 @@ def _check_own(folder: Path) -> None:
             got=f"{folder}, which contains {others[0]} and no manifest.json",
             do="choose an empty folder, or one that does not exist yet",
         )
+    if (folder / "parts").is_symlink():
+        raise InputError(
+            f"{folder / 'parts'} is a link", do="replace it by a folder, or choose another folder"
+        )
 
 
 def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
+    content = {**manifest, OWN: content_hash([("", manifest)])}
     with replacing(folder / "manifest.json") as file:
-        file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+        file.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -250,6 +245,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         return None
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
+        own = manifest.pop(OWN, None)
         if type(manifest["queries"]) is not int or manifest["queries"] < 1:
             raise TypeError
         if not isinstance(manifest["protocol"], dict):
@@ -258,6 +254,9 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise InputError(
             f"{path} is not a manifest of evenrank", do="choose another folder, or delete this one"
         ) from None
+    # `_check_same` names other formats
+    if manifest.get("format") == FORMAT and own != content_hash([("", manifest)]):
+        raise InputError(f"{path} is damaged", do="choose another folder, or delete this one")
     return dict(manifest)
 
 
@@ -267,7 +266,7 @@ def _check_same(folder: Path, there: Mapping[str, Any], asked: Mapping[str, Any]
         {**Protocol.from_dict(run["protocol"]).to_dict(), **run, "protocol": None}
         for run in (asked, there)
     )
-    beside = {"queries", RESULT}
+    beside = {"queries", *HASHES}
     if mine["task_hash"] != others.get("task_hash"):
         beside.add("model_hash")  # depends on the queries of the task
     differs = [
@@ -308,6 +307,11 @@ def content_hash(values: Iterable[tuple[str, Any]]) -> str:
         for piece in _pieces(name, value):
             total.update(piece)
     return total.hexdigest()[:16]
+
+
+def _as_written(path: Path, wanted: str | None) -> bool:
+    """Whether a file has the hash that it had when it was written."""
+    return wanted is not None and path.is_file() and _file_hash(path) == wanted
 
 
 def _file_hash(path: Path) -> str:

@@ -57,6 +57,7 @@ def counted_by_hand(name: str) -> registry.Entry:
             file: hashlib.sha256(text.encode()).hexdigest()
             for file, text in substitute.texts(name).items()
         },
+        bytes={file: len(text.encode()) for file, text in substitute.texts(name).items()},
     )
 
 
@@ -91,6 +92,7 @@ def test_entries_agree_with_the_files(entry):
     for name, file in files.items():
         content = gzip.decompress(file.read_bytes())
         assert hashlib.sha256(content).hexdigest() == entry.files[name]
+        assert len(content) == entry.bytes[name]
         split = name.removesuffix(".txt").removesuffix("2id")
         if split in entry.splits:  # counted without the library
             assert content.count(b"\n") - name.endswith("2id.txt") == entry.splits[split]
@@ -119,6 +121,7 @@ def test_entries_are_well_formed():
         assert entry.relations > 0
         assert "train" in entry.splits
         assert bool(entry.files) == bool(entry.mirrors) == bool(entry.hash) == bool(entry.layout)
+        assert entry.bytes.keys() == entry.files.keys()
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry.files.values())
         assert all(mirror.startswith("https://") for mirror in entry.mirrors)
         assert all(
@@ -460,6 +463,37 @@ def test_a_server_that_does_not_respond_times_out(server, cache, monkeypatch):
     assert contents(cache) == {}
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_file_that_is_larger_than_published_is_not_kept(zipped, server, cache, monkeypatch):
+    monkeypatch.setattr(_fetch, "HEADERS", 0)
+    path = "/bad/train.txt.gz" if zipped else "/bad/train.txt"
+    bomb = bytes(10**8)  # zipped, it is smaller than the file that was asked for
+    server.files[path] = gzip.compress(bomb) if zipped else bomb[: 10**6]
+    toy = entry(server.url + ("/bad/{file}.gz" if zipped else "/bad/{file}"))
+    toy = replace(toy, bytes={name: len(content) for name, content in TEXT.items()})
+    size = len(TEXT["train.txt"])
+    with raises(f"train.txt is not the published one.*got more than {size:,} bytes from"):
+        _fetch.fetch(toy)
+    assert contents(cache) == {}
+    assert parts(cache) == []
+
+
+def test_a_server_that_sends_too_slowly_is_left(server, cache, monkeypatch):
+    monkeypatch.setattr(_fetch, "LONGEST", 0)
+    with raises("cannot download train.txt; got Timeout from 127.0.0.1"):
+        _fetch.fetch(entry(f"{server.url}/good/{{file}}"))
+    assert contents(cache) == {}
+    assert 0 < sum(parts(cache)) < len(TEXT["train.txt"])  # to be resumed by the next call
+
+
+def test_what_a_killed_process_was_unpacking_is_removed(server, cache):
+    cache.mkdir(parents=True)
+    (cache / "tmpabcd1234").write_bytes(b"half")
+    (cache / "notes.txt").write_bytes(b"mine")
+    _fetch.fetch(entry(f"{server.url}/good/{{file}}"))
+    assert contents(cache) == {**TEXT, "notes.txt": b"mine"}
+
+
 def test_files_brought_from_another_machine(cache):
     cache.mkdir(parents=True)
     for name, content in TEXT.items():
@@ -507,7 +541,7 @@ def test_a_full_disk(server, cache, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_fetch.shutil, "copyfileobj", full)
+    monkeypatch.setattr(_fetch, "_copied", full)
     with raises("cannot write to the cache folder .*; got No space left on device"):
         _fetch.fetch(entry(f"{server.url}/good/{{file}}"))
     assert contents(cache) == {}

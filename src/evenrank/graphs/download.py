@@ -3,7 +3,7 @@
 pooch checks whether a file exists with the right hash, provides a temporary file beside it, and moves it
 in place once the hash is right. Added here: an interrupted download resumes (its bytes are kept in a
 `.part` file, which nothing else reads), the next mirror is tried if one fails, archives are unpacked
-before hashing, and processes wait for each other.
+before hashing, and processes wait for each other. A server can neither fill the disk nor go on for ever.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import gzip
 import os
 import shutil
 import tarfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 TRIES = 4  # tries of one mirror, as long as each gets more bytes
 SECONDS = 30  # to wait for an answer, or for a further byte
+LONGEST = 7200  # seconds for all tries of a file
+LARGEST = 2**31  # bytes of an archive, which may hold other files as well
+HEADERS = 2**16  # more bytes than a file may be transferred in, for the headers of gzip
 BLOCK = 2**13  # most bytes that are lost if a connection breaks
 NO_FURTHER_BYTES = 416  # the HTTP status for a range after the end
 DAMAGED = (gzip.BadGzipFile, EOFError, KeyError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
@@ -86,8 +90,10 @@ def fetch(entry: Entry, *, progress: bool = True) -> Path:
         with locked(place), _quiet(place):
             for file in entry.files:
                 _fetch(entry, file, progress)
-            for part in place.glob(".*.part"):  # kept until now: an archive holds several files
-                part.unlink()
+            # parts are kept until now: an archive holds several files; other names are left by pooch,
+            # which was killed while it unpacked
+            for left in (*place.glob(".*.part"), *place.glob("tmp????????")):
+                left.unlink()
     except OSError as error:
         raise InputError(
             f"cannot write to the cache folder {place}",
@@ -102,10 +108,10 @@ def _fetch(entry: Entry, file: str, progress: bool) -> None:
     import pooch
     import requests
 
-    place, digest = folder(entry), entry.files[file]
+    place, digest, size = folder(entry), entry.files[file], entry.bytes.get(file, LARGEST)
     wrong, failed = "", []
     for url in entry.urls(file):
-        download = _Download(file, digest, place, progress)
+        download = _Download(file, digest, size, place, progress)
         try:
             pooch.retrieve(url, f"sha256:{digest}", file, place, downloader=download)
             return
@@ -135,18 +141,24 @@ class _Download:
 
     file: str
     digest: str
+    size: int
     place: Path
     progress: bool
+    deadline: float = field(default_factory=lambda: time.monotonic() + LONGEST)
 
     def __call__(self, url: str, output: str, pooch: object) -> None:
         location, _, member = url.partition("#")
         part = self.place / f".{sha256(location.encode()).hexdigest()[:16]}.part"
         resumed = part.exists()
-        self._complete(location, part)
+        try:
+            self._complete(location, part, LARGEST if member else self.size + HEADERS)
+        except _WrongContentError:
+            part.unlink()
+            raise
         try:
             with _unpacked(part, location, member) as source, open(output, "wb") as target:
-                shutil.copyfileobj(source, target)
-            got = f"sha256 {_digest(Path(output))}"
+                fits = _copied(source, target, self.size)
+            got = f"sha256 {_digest(Path(output))}" if fits else f"more than {self.size:,} bytes"
         except DAMAGED as error:
             got = f"a damaged archive ({(str(error) or type(error).__name__).splitlines()[0]})"
         if got == f"sha256 {self.digest}":
@@ -157,20 +169,20 @@ class _Download:
             raise _WrongContentError(got)
         self(url, output, pooch)  # the resumed part may be at fault: once more, from the start
 
-    def _complete(self, location: str, part: Path) -> None:
+    def _complete(self, location: str, part: Path, most: int) -> None:
         """Download all bytes, resuming after each interruption as long as that gets more."""
         import requests
 
         for left in reversed(range(TRIES)):
             before = _size(part)
             try:
-                self._continue(location, part)
+                self._continue(location, part, most)
                 return
             except requests.RequestException as error:
                 if not left or error.response is not None or _size(part) <= before:
                     raise
 
-    def _continue(self, location: str, part: Path) -> None:
+    def _continue(self, location: str, part: Path, most: int) -> None:
         """Download the missing bytes, or all from a server that does not support ranges."""
         import requests
 
@@ -187,9 +199,14 @@ class _Download:
                 part.open("ab" if further else "wb", buffering=0) as target,
                 Progress(self.file, total, unit="bytes", show=self.progress) as bar,
             ):
+                size = target.tell()
                 for block in answer.iter_content(BLOCK):
-                    target.write(block)
+                    size += target.write(block)
                     bar.advance(len(block))
+                    if size > most:
+                        raise _WrongContentError(f"more than {most:,} bytes")
+                    if time.monotonic() > self.deadline:
+                        raise requests.Timeout
 
 
 @contextmanager
@@ -208,6 +225,16 @@ def _unpacked(part: Path, location: str, member: str) -> Iterator[IO[bytes] | gz
     else:
         with open(part, "rb") as plain:
             yield gzip.GzipFile(fileobj=plain) if location.endswith(".gz") else plain
+
+
+def _copied(source: IO[bytes] | gzip.GzipFile, target: IO[bytes], most: int) -> bool:
+    """Copy a file; stop and return False if it has more bytes than it should."""
+    while block := source.read(BLOCK):
+        most -= len(block)
+        if most < 0:
+            return False
+        target.write(block)
+    return True
 
 
 def _size(part: Path) -> int:

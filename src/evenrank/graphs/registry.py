@@ -54,6 +54,8 @@ class Entry:
         Hash of the graph.
     files : mapping of str to str
         SHA-256 of each file, unpacked.
+    bytes : mapping of str to int
+        Size of each file, unpacked.
     mirrors : sequence of str, default ()
         Patterns of the addresses of the files.
 
@@ -79,6 +81,7 @@ class Entry:
     layout: str | None = None
     hash: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
     mirrors: Sequence[str] = ()
 
     @property

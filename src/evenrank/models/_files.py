@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from evenrank._internal.arrays import host
 from evenrank._internal.checks import check_type
 from evenrank._internal.files import replacing
+from evenrank._internal.mapped import check_unchanged
 from evenrank.errors import InputError
 from evenrank.models._model import Model, present
 from evenrank.models._named import NAMED
@@ -101,12 +102,14 @@ def _mapped(path: Path) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
-    return {
+    arrays = {
         name: np.memmap(path, KINDS[about["dtype"]], "r", 8 + length + start, tuple(about["shape"]))
         for name, about in header.items()
         if name != "__metadata__"
         for start in about["data_offsets"][:1]
     }
+    check_unchanged(*arrays.values())  # from now on
+    return {**arrays}
 
 
 def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -> Model:

@@ -16,11 +16,12 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_type
+from evenrank._internal.mapped import check_unchanged
 from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
 from evenrank.ranking.engine._count import BATCH, CHUNK, batch, count_factored, goals
 from evenrank.ranking.engine._given import compared, count_scores, plain
-from evenrank.ranking.engine._identity import model_hash
+from evenrank.ranking.engine._identity import model_arrays, model_hash
 from evenrank.ranking.engine._native import kernels
 from evenrank.ranking.engine.run import Runner, memory_limit, thread_count
 from evenrank.ranking.resume import Checkpoint, open_folder
@@ -175,6 +176,8 @@ class _Ranking:
     def ranks(self, task: Task, runner: Runner, start: float) -> Ranks:
         """Rank a task, or a block of it."""
         plan = _agreed(self.group, partial(_plan, self.scorer, task))
+        tables = [*model_arrays(self.scorer), *(factored.table for _, factored in plan if factored)]
+        _agreed(self.group, partial(check_unchanged, *tables))
         # the counts of a part are put in order while a device counts the next part
         counted = [
             (in_place(part, better), in_place(part, equal), undecided)
@@ -182,6 +185,7 @@ class _Ranking:
                 plan, self._counted(plan, runner), strict=True
             )
         ]
+        _agreed(self.group, partial(check_unchanged, *tables))
         better, equal = (np.concatenate([counts[i] for counts in counted]) for i in (0, 1))
         candidates = task.candidates
         if self.yardstick is not None and self.yardstick.keeps_known:

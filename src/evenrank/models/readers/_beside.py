@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-import numpy as np
 from numpy.typing import NDArray
 
+from evenrank._internal.mapped import load_array
 from evenrank.errors import InputError
 from evenrank.graphs.layouts import dictionary
 
@@ -69,9 +69,9 @@ def settings(folder: Path, *needed: str, numbers: Sequence[str]) -> dict[str, An
 
 
 def table(file: Path) -> NDArray[Any]:
-    """Memory-map a table that NumPy saved."""
+    """Read a table that NumPy saved; one that takes much of the memory is mapped."""
     try:
-        rows = np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+        rows = load_array(file)
     except (ValueError, EOFError, OSError) as error:
         got = str(error).splitlines()[0]
         raise InputError(f"cannot read {file}", got=got, do="it may be damaged or truncated") from None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from functools import cached_property
 from io import BytesIO
-from mmap import mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenrank._internal.mapped import mapped_array
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.ranking.resume import content_hash
@@ -66,11 +66,9 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, array: NDArray[Any]) -> Place | None:
         """Return the place of an array, or None if it is not mapped from a file."""
-        base: Any = array
-        while isinstance(base, np.ndarray) and not isinstance(base.base, mmap):
-            base = base.base
+        base = mapped_array(array)
         # an array mapped for writing may differ from the file
-        if not isinstance(base, np.memmap) or base.mode != "r" or base.filename is None:
+        if base is None or base.mode != "r" or base.filename is None:
             return None
         if not array.flags.c_contiguous:
             return None

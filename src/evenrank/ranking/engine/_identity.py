@@ -45,6 +45,11 @@ def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
             yield "vectors", scorer.vectors(part.queries[start : start + step])
 
 
+def model_arrays(model: Any) -> list[Any]:
+    """Return the NumPy arrays of a model that is a dataclass."""
+    return [values for _, values in _arrays(model)]
+
+
 def _arrays(owner: Any) -> Iterator[tuple[str, Any]]:
     """Yield the arrays of a dataclass, and of the dataclasses among its fields."""
     if not is_dataclass(owner) or isinstance(owner, type):

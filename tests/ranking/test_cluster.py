@@ -8,7 +8,9 @@ import signal
 import socket
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -256,3 +258,33 @@ def test_tasks_that_dask_gives_up_raise_one_line(error, message):
 
     with pytest.raises(EvenrankError, match=message):
         _tally._result(SimpleNamespace(result=result))
+
+
+def listening(process):
+    """The addresses and ports on which a process of Linux listens."""
+    inodes = set()
+    for link in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(OSError):
+            inodes.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and words[9] in inodes:  # the state "listening"
+                found.add(tuple(words[1].split(":")))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="ports are listed on Linux only")
+def test_a_local_cluster_listens_on_the_loopback_interface_and_answers_its_own_key_only():
+    before = listening(os.getpid())
+    with connect("local") as client:
+        processes = client.run(os.getpid).values()
+        ports = set().union(listening(os.getpid()) - before, *map(listening, processes))
+        assert {address for address, _ in ports} == {"0100007F"}  # 127.0.0.1
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        stranger = distributed.security.Security.temporary()
+        for scheme, security in [("tls", stranger), ("tcp", None)]:
+            with pytest.raises(OSError, match=r"(?i)timed out|certificate|closed"):
+                distributed.Client(address.replace("tls", scheme), security=security, timeout=2)

@@ -18,6 +18,7 @@ class Extra(NamedTuple):
 
 
 LIBRARIES = {
+    "cryptography": Extra("dask", "42.0"),
     "distributed": Extra("dask", "2024.8"),
     "fsspec": Extra("remote", "2024.6"),
     "lightning": Extra("lightning", "2.4"),

@@ -28,7 +28,8 @@ def connect(address: str, *, patience: float = PATIENCE) -> Iterator[Any]:
     ----------
     address : str
         Address of a running scheduler, such as "tcp://scheduler:8786"; or "local" to start a worker on
-        each core of this machine. A local cluster is closed at the end, a running one is left alone.
+        each core of this machine. A local cluster is closed at the end, and others cannot connect to
+        it; a running one is left alone.
     patience : float, default 30
         Seconds to wait for the scheduler.
 
@@ -59,14 +60,24 @@ def connect(address: str, *, patience: float = PATIENCE) -> Iterator[Any]:
 
 @contextmanager
 def _own(distributed: Any) -> Iterator[Any]:
+    """Start a cluster that only this process and its workers can speak to.
+
+    What Dask sends is pickled, so whoever reaches its ports can run code: they are on the loopback
+    interface, and TLS with a key made for this cluster keeps other users of the machine out.
+    """
     import dask
 
+    need("cryptography")  # for the key
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": FAILURES}),
         distributed.LocalCluster(
             n_workers=cpus(),
             threads_per_worker=1,
-            dashboard_address=":0",  # any port that is free
+            host="127.0.0.1",
+            protocol="tls://",
+            security=True,
+            dashboard_address=None,
+            worker_dashboard_address=None,
             silence_logs=logging.CRITICAL,
             env={"POLARS_MAX_THREADS": "1"},  # a worker has one core; more threads only get in the way
         ) as cluster,

@@ -15,7 +15,7 @@ DATA ?= ../shared/datasets
 # run tests on all cores; tests of one file run in one process, since they share fixtures
 SPREAD := --numprocesses auto --dist loadfile
 
-.PHONY: demo test lint bench peers wheel atlas clean
+.PHONY: demo test lint bench peers wheel lowest atlas clean
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
@@ -60,6 +60,16 @@ wheel: .venv/.dev
 		$(WHEEL:%=../../tests/%)
 	cd .venv/wheel && bin/evenrank explore -o explorer.html
 	cd .venv/wheel && bin/evenrank report ../../examples/case_study/ranks/nations-*.parquet -o report.html
+
+# test the oldest versions of the dependencies that are allowed
+LOWEST := metrics ranks stats published models internal cli graphs ranking/test_engine.py ranking/test_resume.py
+lowest: .venv/bin/python
+	rm -rf .venv/lowest
+	$(PYTHON) -m venv .venv/lowest
+	$(BIN)/python tests/support/floors.py pandas arrow dask remote report > .venv/lowest.txt
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv/lowest.txt \
+		--editable ".[pandas,arrow,dask,remote,report]" hypothesis mpmath pytest pytest-xdist
+	.venv/lowest/bin/python -m pytest -q $(SPREAD) $(LOWEST:%=tests/%)
 
 # rebuild the bundled numbers of candidates from the files of the data sets
 atlas: .venv/.run

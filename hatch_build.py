@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sysconfig
@@ -21,7 +22,7 @@ FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-fno-math-errno"]
 LEVELS = {"base": [], "avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
 
 
-def compile_kernels(source: Path, library: Path, compiler: str) -> None:
+def compile_kernels(source: Path, library: Path, compiler: list[str]) -> None:
     """Compile each variant and link them into one shared library."""
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     with tempfile.TemporaryDirectory() as folder:
@@ -32,10 +33,10 @@ def compile_kernels(source: Path, library: Path, compiler: str) -> None:
             objects.append(str(Path(folder) / f"{level}.o"))
             define = [f"-DISA=_{level}", f"-DBASE={int(level == 'base')}", f"-DX86={int(x86)}"]
             subprocess.run(
-                [compiler, *FLAGS, *flags, *define, "-c", str(source), "-o", objects[-1]], check=True
+                [*compiler, *FLAGS, *flags, *define, "-c", str(source), "-o", objects[-1]], check=True
             )
         made = Path(folder) / library.name
-        subprocess.run([compiler, "-shared", *objects, "-o", str(made), "-lm"], check=True)
+        subprocess.run([*compiler, "-shared", *objects, "-o", str(made), "-lm"], check=True)
         shutil.copyfile(made, library)
 
 
@@ -44,13 +45,13 @@ class KernelHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the kernels before the files of the wheel are collected."""
-        compiler = (
-            os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-        )
+        # CC may have several words, such as "ccache gcc"
+        found = map(shutil.which, ("cc", "gcc", "clang"))
+        compiler = shlex.split(os.environ.get("CC", "")) or [path for path in found if path][:1]
         folder = Path(self.root, "src", "evenrank", "ranking", "engine")
         library = folder / "_kernels.so"
         library.unlink(missing_ok=True)
-        if compiler is None or os.name != "posix":
+        if not compiler or os.name != "posix":
             self.app.display_warning("no C compiler found: evenrank will use NumPy, which is slower")
             return
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -192,7 +193,10 @@ def kernels() -> Kernels:
     """
     wanted = os.environ.get("EVENRANK_KERNELS", "")
     able = available()
-    if wanted == "numpy" or (not wanted and not able):
+    if wanted == "numpy":
+        return numpy_kernels
+    if not wanted and not able:
+        _warn_of_slowness()
         return numpy_kernels
     if wanted and wanted not in able:
         raise InputError(
@@ -201,6 +205,17 @@ def kernels() -> Kernels:
             allowed=", ".join(["numpy", *able]),
         )
     return _variant(wanted or able[-1])
+
+
+@cache
+def _warn_of_slowness() -> None:
+    """Say once that ranking could be faster: pip hides what the build of a package prints."""
+    warnings.warn(
+        "evenrank was installed without its compiled kernels, so NumPy ranks, with the same results but "
+        "much slower; install a C compiler and reinstall evenrank, or set EVENRANK_KERNELS=numpy",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 @cache

@@ -47,17 +47,20 @@ PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/r
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 
-# test the built wheel outside the source tree, for files it could lack (kernels, data, pages, commands)
+# test the built wheel outside the source tree, for files it could lack (kernels, data, pages, commands); it
+# is built from the source distribution, and so are its tests
 WHEEL := test_architecture.py cli graphs models/test_models.py ranks/test_ranks.py
 wheel: .venv/.dev
-	rm -rf dist .venv/wheel
-	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	rm -rf dist .venv/wheel .venv/sdist
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	mkdir .venv/sdist && tar -xzf dist/*.tar.gz --strip-components 1 -C .venv/sdist
+	$(BIN)/python tests/support/sdist.py .venv/sdist
 	$(PYTHON) -m venv .venv/wheel
 	.venv/wheel/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
-	cd .venv/wheel && bin/python -m pytest -q $(SPREAD) -c ../../pyproject.toml --rootdir ../.. \
-		$(WHEEL:%=../../tests/%)
+	cd .venv/wheel && EVENRANK_SHARED="$${EVENRANK_SHARED:-$(abspath ../shared)}" \
+		bin/python -m pytest -q $(SPREAD) -c ../sdist/pyproject.toml --rootdir ../sdist $(WHEEL:%=../sdist/tests/%)
 	cd .venv/wheel && bin/evenrank explore -o explorer.html
 	cd .venv/wheel && bin/evenrank report ../../examples/case_study/ranks/nations-*.parquet -o report.html
 

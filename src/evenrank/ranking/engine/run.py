@@ -16,6 +16,7 @@ from evenrank._internal.limits import available_memory, cpus
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError
 from evenrank.ranking.engine._native import Kernels
+from evenrank.ranking.engine.denormals import kept
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,6 +51,8 @@ class Runner:
         if self._pool:
             # these threads use all cores; threads of BLAS on top of them would slow each other down
             _blas.hold()
+        self._kept = kept()
+        self._kept.__enter__()
         self._bar.__enter__()
         return self
 
@@ -58,6 +61,7 @@ class Runner:
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             _blas.release()
+        self._kept.__exit__(None, None, None)
         self._bar.__exit__()
 
     def run(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:

@@ -1,7 +1,7 @@
 """Numbers closest to zero, which a processor can be told to round to zero: their scores would tie.
 
-`torch.set_flush_denormal(True)` does this for the calling thread and those that it starts; some libraries
-do so when they are loaded. Ranks must not depend on it.
+`torch.set_flush_denormal(True)` does this for the calling thread and those that it starts; some
+libraries do so when they are loaded. Ranks must not depend on it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,63 @@ __all__ = [
     "NullDistributionError",
     "UnknownMetricError",
 ]
+
+
+VALUE, MESSAGE = 300, 2000  # most letters of a value in a message, and of a message
+# letters that a terminal obeys, and that change the order of others; joiners belong to words and emoji
+_CONTROLS, _JOINERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200c\u200d"
+
+
+def visible(text: str) -> str:
+    r"""Write control characters as escapes, so that a name can neither hide nor steer a terminal.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The text without control characters, line breaks, marks of direction and lone surrogates.
+
+    Examples
+    --------
+    >>> print(visible("caf\u00e9 \x1b[2J \u202egnp.exe"))
+    café \x1b[2J \u202egnp.exe
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one.encode("unicode_escape").decode()
+        if unicodedata.category(one) in _CONTROLS and one not in _JOINERS
+        else one
+        for one in text
+    )
+
+
+def shortened(text: str, most: int) -> str:
+    """Leave out the middle of a text that is too long.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    most : int
+        The most letters.
+
+    Returns
+    -------
+    str
+        The text, or its two ends.
+
+    Examples
+    --------
+    >>> shortened("0123456789", 10), shortened("0123456789", 7)
+    ('0123456789', '012…789')
+    """
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[: most - 1 - half]}…{text[-half:]}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +120,8 @@ class Option:
 class EvenrankError(ValueError):
     """Base class of all errors.
 
-    The message is one line: the problem, the value, the values allowed, and what to do.
+    The message is one line: the problem, the value, the values allowed, and what to do. Control
+    characters are shown as escapes, and long values are shortened.
 
     Parameters
     ----------
@@ -95,7 +154,8 @@ class EvenrankError(ValueError):
         self.what = what
         parts = [what]
         if got is not None:
-            parts.append("got " + " ".join(line.strip() for line in str(got).split("\n")))
+            line = " ".join(line.strip() for line in str(got).split("\n"))
+            parts.append(f"got {shortened(line, VALUE)}")
         if allowed is not None:
             parts.append(f"allowed: {allowed}")
         self._problem = "; ".join(parts)
@@ -133,7 +193,8 @@ class EvenrankError(ValueError):
         return type(self)(f"{where}: {self._problem}", do=self._do)
 
     def _line(self, do: list[str]) -> str:
-        return "; ".join([self._problem, "".join(do)] if do else [self._problem])
+        line = "; ".join([self._problem, "".join(do)] if do else [self._problem])
+        return visible(shortened(line, MESSAGE))
 
 
 class InputError(EvenrankError):

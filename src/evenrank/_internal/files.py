@@ -27,6 +27,11 @@ def as_path(path: Any) -> Path:
     return Path(path)
 
 
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Replace ~ and ~user by the home folder, if there is one: Path.expanduser raises otherwise."""
+    return Path(os.path.expanduser(path))
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, parent: bool = False) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` atomically at the end of the `with` block.

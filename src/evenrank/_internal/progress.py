@@ -29,7 +29,7 @@ class Progress:
     ) -> None:
         """Lay out the bar; `with` shows it."""
         self._bar: Any = None
-        if not (show and sys.stderr.isatty()):
+        if not (show and sys.stderr and sys.stderr.isatty()):  # a closed stderr is None
             return
         from rich import progress
         from rich.console import Console

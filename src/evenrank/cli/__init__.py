@@ -6,6 +6,8 @@ code 2.
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 import warnings
@@ -13,11 +15,15 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 
-import typer
+try:
+    import typer
 
-import evenrank
-from evenrank.cli._command import SETTINGS, Group, Later
-from evenrank.errors import EvenrankError
+    import evenrank
+    from evenrank.cli._command import SETTINGS, Group, Later
+    from evenrank.errors import EvenrankError, InputError, visible
+except KeyboardInterrupt:  # Ctrl-C, before `main` can catch it
+    sys.stderr.write("evenrank: interrupted\n")
+    sys.exit(130)
 
 # the commands in the order of use: module and summary, which is that of the command's own help
 COMMANDS = {
@@ -94,8 +100,32 @@ for _panel, _entries in COMMANDS.items():
         app.command(_name, cls=_cls, help=_summary, rich_help_panel=_panel)(_later)
 
 
+# what stands for a letter that an encoding lacks: as wide, so that columns align
+PLAIN = str.maketrans("↑↓–−─…×±·", "^v---~x~.")  # minus and multiplication signs
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Replace letters that cannot be encoded by similar ones, or by question marks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(PLAIN)
+    return "".join(one if one.isascii() else "?" for one in text), error.end
+
+
+def _prepare_output() -> None:
+    """Make stdout and stderr take any text: closed ones, and those of encodings other than UTF-8."""
+    codecs.register_error("evenrank", _in_ascii)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="evenrank")
+
+
 def main() -> None:
     """Run the command; errors are one line on stderr, with exit code 2."""
+    _prepare_output()
     warnings.showwarning = _note  # on one line
     try:
         code = app(prog_name="evenrank", standalone_mode=False)
@@ -107,7 +137,8 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.strerror or error}; got {error.filename or 'a full disk or closed output'}")
+        got = error.filename or "a full disk or closed output"
+        _fail(InputError(error.strerror or str(error), got=got).in_shell())
     if code == 130:  # Ctrl-C, which typer turns into an exit code
         resumable = any(word.startswith("--checkpoint") for word in sys.argv)
         again = "; run the same command again to resume" if resumable else ""
@@ -116,11 +147,15 @@ def main() -> None:
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"note: {message}", err=True)
+    typer.echo(f"note: {visible(str(message))}", err=True)
 
 
 def _fail(message: str) -> None:
-    if _launched() is None or find_spec("torch") is None:
+    try:
+        alone = _launched() is None or find_spec("torch") is None
+    except InputError:  # which is the message
+        alone = True
+    if alone:
         _say(message)
     else:
         from evenrank.ranking.engine.mesh import tell_once

@@ -8,6 +8,7 @@ from typing import Annotated, get_args
 
 import typer
 
+from evenrank._internal.files import expanded
 from evenrank.cli._command import App
 from evenrank.cli._output import echo_json, show_rows
 from evenrank.cli._shell import (
@@ -112,7 +113,7 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOr
     evenrank data show nations
     evenrank data show wn18rr --format json
     """
-    entry = None if Path(graph).expanduser().exists() else registry.lookup(graph)
+    entry = None if expanded(graph).exists() else registry.lookup(graph)
     about = {} if entry is None else _about(entry)
     lines = [f"  {label:9}  {text}" for label, text in about.items() if text]
     if entry is not None and about["where"] in ("download", "numbers only"):

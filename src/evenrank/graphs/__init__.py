@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from evenrank._internal.checks import check_type
+from evenrank._internal.files import expanded
 from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.graphs.graph import Finding, Graph, Unseen, check_unseen
@@ -73,7 +74,7 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
     if name is not None and not isinstance(name, str):
         raise InputError("the name of a graph must be a text", got=repr(name))
     check_unseen(unseen)
-    folder = Path(os.path.expanduser(path))  # unlike Path's methods, these accept any text
+    folder = expanded(path)
     if path and os.path.exists(folder):  # Path("") is the folder one is in
         return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen)
     entry = registry.lookup(path) if isinstance(path, str) else None
@@ -145,7 +146,7 @@ def _own(entry: Entry) -> Path | None:
     given = os.environ.get("EVENRANK_DATA")
     if not given:
         return None
-    root = Path(given).expanduser()
+    root = expanded(given)
     if not root.is_dir():
         raise InputError("EVENRANK_DATA must name a folder", got=repr(given))
     keys = set(map(registry.key, entry.names))

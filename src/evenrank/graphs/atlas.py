@@ -36,7 +36,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_choice, check_type
-from evenrank._internal.files import locked, replacing
+from evenrank._internal.files import expanded, locked, replacing
 from evenrank.errors import InputError, Option
 from evenrank.graphs import registry
 from evenrank.graphs.graph import Graph, Unseen, check_unseen
@@ -405,7 +405,7 @@ def own_file() -> Path:
     """
     folder = os.environ.get(FOLDER)
     if folder:
-        return Path(folder).expanduser() / FILE
+        return expanded(folder) / FILE
     from platformdirs import user_data_path
 
     return user_data_path("evenrank", appauthor=False) / FILE

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from evenrank._internal.files import locked
+from evenrank._internal.files import expanded, locked
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError
 from evenrank.graphs.registry import Entry
@@ -45,7 +45,11 @@ def folder(entry: Entry) -> Path:
     """Return the folder of a benchmark in the cache: in EVENRANK_CACHE, else in the system's cache."""
     import pooch
 
-    return Path(os.environ.get("EVENRANK_CACHE") or pooch.os_cache("evenrank")).expanduser() / entry.name
+    given = os.environ.get("EVENRANK_CACHE")
+    cache = expanded(given or pooch.os_cache("evenrank"))
+    if cache.parts[:1] and cache.parts[0].startswith("~"):
+        raise InputError("EVENRANK_CACHE names no folder: no such user", got=repr(given))
+    return cache / entry.name
 
 
 def cached(entry: Entry) -> bool:

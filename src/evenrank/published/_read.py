@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from evenrank._internal.files import as_path
+from evenrank._internal.files import as_path, expanded
 from evenrank.errors import EvenrankError, InputError, UnknownMetricError
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Expression
@@ -127,7 +127,7 @@ def _filled(reader: Any, name: str) -> Iterator[tuple[str, list[str]]]:
 
 def _read(source: str | os.PathLike[str]) -> str:
     folder = files("evenrank.published") / "data"
-    path = as_path(source).expanduser()
+    path = expanded(as_path(source))
     bundled = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if ".csv" in file.name)
     file = folder / f"{source}.csv" if source in bundled and not path.exists() else path
     try:

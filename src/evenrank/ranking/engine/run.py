@@ -200,7 +200,7 @@ def thread_count(threads: int | None) -> int:
         If `threads` is not a positive integer.
     """
     if threads is None:
-        return max(1, cpus() // int(os.environ.get(NEIGHBOURS, 1)))
+        return max(1, cpus() // from_environment(NEIGHBOURS, least=1))
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InputError("threads must be a positive integer", got=repr(threads))
     return int(threads)
@@ -208,4 +208,26 @@ def thread_count(threads: int | None) -> int:
 
 def launched() -> int | None:
     """Return the rank of this process among those that torchrun started, or None if it did not."""
-    return int(os.environ[LAUNCHED[0]]) if all(name in os.environ for name in LAUNCHED) else None
+    if not all(name in os.environ for name in LAUNCHED):
+        return None
+    rank, processes, _, port = LAUNCHED
+    from_environment(port, least=0)
+    if from_environment(rank, least=0) >= from_environment(processes, least=1):
+        raise InputError(
+            f"{rank} must be smaller than {processes}",
+            got=f"{os.environ[rank]} of {os.environ[processes]}",
+            do="start the processes by torchrun, or unset these environment variables",
+        )
+    return from_environment(rank, least=0)
+
+
+def from_environment(name: str, *, least: int) -> int:
+    """Return a number that an environment variable holds, or `least` if it is not set."""
+    text = os.environ.get(name, str(least))
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise InputError(
+            f"the environment variable {name} must be a whole number of at least {least}",
+            got=repr(text),
+            do="correct or unset it",
+        )
+    return int(text)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenrank as er
-from evenrank.integrations import _blocks, topk
+from evenrank.integrations import _blocks, _lines, topk
 from evenrank.ranks.task import HOLE
 
 
@@ -381,6 +382,49 @@ def test_invalid_blocks_raise(people, text, message):
     path.write_text(text)
     with pytest.raises(er.errors.InputError, match=message):
         topk.anyburl(path, graph)
+
+
+WORDS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(" ".join)
+
+
+@settings(max_examples=200)
+@given(
+    st.sets(WORDS, min_size=1), st.sets(WORDS, min_size=1), st.lists(st.sampled_from("abc"), max_size=8)
+)
+def test_triples_of_names_with_spaces_are_split_as_by_trying_all_places(entities, relations, words):
+    names = SimpleNamespace(
+        of={"head": dict.fromkeys(entities, 0), "relation": dict.fromkeys(relations, 0)}
+    )
+    names.most_words = lambda part, separator: _blocks.Vocabulary.most_words.__wrapped__(
+        names, part, separator
+    )
+    cuts = [
+        (" ".join(words[:i]), " ".join(words[i:j]), " ".join(words[j:]))
+        for i, j in itertools.combinations(range(1, len(words)), 2)
+    ]
+    found = [cut for cut in cuts if {cut[0], cut[2]} <= entities and cut[1] in relations]
+    if len(words) == 3 or len(found) == 1:
+        assert (
+            tuple(topk._triple("here", " ".join(words), names))
+            == (cuts if len(words) == 3 else found)[0]
+        )
+    else:
+        with pytest.raises(er.errors.InputError, match="ambiguous triple" if found else "not a triple"):
+            topk._triple("here", " ".join(words), names)
+
+
+def test_a_line_of_many_words_is_refused_at_once():
+    names = _blocks.Vocabulary(er.load("nations"))
+    with pytest.raises(er.errors.InputError, match=r"here: not a triple; got 'usa usa"):
+        topk._triple("here", "usa " * 300_000, names)  # trying all places would take years
+
+
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_lines, "LONGEST", 1000)
+    with gzip.open(tmp_path / "bomb.gz", "wb") as file:
+        file.write(b"a" * 10**6)
+    with pytest.raises(er.errors.InputError, match=r"bomb.gz:1: a line of more than 1,000 bytes"):
+        list(_lines.lines(tmp_path / "bomb.gz"))
 
 
 def test_ambiguous_triples_raise():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import compress
 from typing import NamedTuple
 
@@ -46,6 +46,11 @@ class Vocabulary:
             {str(name): i for i, name in enumerate(names)} for names in (graph.entities, graph.relations)
         )
         self.of = dict(zip(PARTS, (entity, relation, entity), strict=True))
+
+    @cache  # noqa: B019  # there are as many of these as files that are read
+    def most_words(self, part: str, separator: str) -> int:
+        """Return the most words that a name of a head, relation or tail consists of."""
+        return max((name.count(separator) for name in self.of[part]), default=0) + 1
 
     def name(self, part: str, number: int) -> str:
         """Return the name of a head, relation or tail."""

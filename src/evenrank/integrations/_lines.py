@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from evenrank._internal.files import as_path
 from evenrank.errors import InputError
 
+LONGEST = 2**26  # bytes of a line: a list of millions of names
+
 
 def lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
     """Yield the place of each line (`file:number`) and its text, without empty lines."""
@@ -18,8 +20,12 @@ def lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path, "rb") if zipped else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
                 where = f"{path}:{number}"
+                if len(line) > LONGEST:
+                    raise InputError(
+                        f"{where}: a line of more than {LONGEST:,} bytes", do="write one list per line"
+                    )
                 try:
                     text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:

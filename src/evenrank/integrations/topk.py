@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -376,12 +376,19 @@ def _triple(where: str, line: str, names: Vocabulary) -> Sequence[str]:
     words = line.split("\t") if "\t" in line else line.split(" ")
     if len(words) == 3:
         return words
-    separator = "\t" if "\t" in line else " "
-    cuts = (
-        (separator.join(words[:i]), separator.join(words[i:j]), separator.join(words[j:]))
-        for i, j in combinations(range(1, len(words)), 2)
-    )
-    found = [cut for cut in cuts if None not in names.triple(cut)]
+    separator, n = "\t" if "\t" in line else " ", len(words)
+    entity, relation = (names.most_words(part, separator) for part in ("head", "relation"))
+    found = []
+    if n <= 2 * entity + relation:  # names in the graph bound the work, however long the line is
+        starts = [(i, separator.join(words[:i])) for i in range(1, min(entity, n) + 1)]
+        ends = [(j, separator.join(words[j:])) for j in range(max(n - entity, 1), n)]
+        known = names.of["head"]
+        cuts = (
+            (head, separator.join(words[i:j]), tail)
+            for (i, head), (j, tail) in product(starts, ends)
+            if i < j <= i + relation and head in known and tail in known
+        )
+        found = [cut for cut in cuts if cut[1] in names.of["relation"]]
     if len(found) != 1:
         raise InputError(
             f"{where}: not a triple" if not found else f"{where}: an ambiguous triple",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import is_zipfile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
 from evenrank.graphs.graph import Graph, Unseen, check_unseen
 from evenrank.models._model import Model
+from evenrank.models.readers._pickles import check_pickle
 from evenrank.ranking.scorer import Candidates
 from evenrank.ranks.task import HOLE
 
@@ -319,6 +320,8 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
     archived(path)
     stand_ins = [(kind, name) for name, kind in {**NUMBERS, **(records or {})}.items()]
     try:
+        if not trust_pickle:
+            check_pickle(path)
         with torch.serialization.safe_globals(stand_ins):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -326,7 +329,9 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
             raise InputError(
                 f"reading {path} could run code that is pickled in it", got=reason(error), do=TRUST
             ) from None
-    except (OSError, EOFError, RuntimeError, ValueError) as error:
+    except InputError:
+        raise
+    except (OSError, EOFError, RuntimeError, ValueError, BadZipFile) as error:
         raise damaged(path, error) from None
     try:
         return torch.load(path, map_location="cpu", weights_only=False)

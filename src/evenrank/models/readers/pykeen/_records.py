@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from evenrank.errors import InputError
+from evenrank.models.readers._pickles import check_pickle
 from evenrank.models.readers.checkpoint import archived, damaged
 
 PARTS = ("_parameters", "_buffers", "_modules")  # where a torch module keeps its attributes
@@ -70,16 +72,16 @@ def records(path: Path) -> Any:
     if not archived(path):
         raise Unreadable("written by torch before 1.6")
     try:
+        check_pickle(path)
         with zipfile.ZipFile(path) as archive:
-            if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
-                raise Unreadable("an archive that unpacks to more than its own size")
             return _Reader(archive).load()
-    except Unreadable:
+    except (Unreadable, InputError):
         raise
     except (zipfile.BadZipFile, OSError, KeyError) as error:
         raise damaged(path, error) from None
     except Exception as error:  # a pickle is a program: it can raise anything
-        raise Unreadable(f"{type(error).__name__}: {error}") from None
+        said = "".join(part for part in error.args[:1] if isinstance(part, str))
+        raise Unreadable(f"{type(error).__name__}: {said}") from None
 
 
 class _Reader(pickle._Unpickler):
@@ -151,6 +153,8 @@ def _tensor(
         raise Unreadable("a tensor without numbers")
     if pending:
         raise Unreadable("a lazily conjugated or negated tensor")
+    if not all(isinstance(n, int) and abs(n) < 1 << 60 for n in (offset, *shape, *strides)):
+        raise Unreadable("a tensor whose shape is not of whole numbers")
     if 0 in shape:
         return np.empty(shape, numbers.dtype)
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))

@@ -15,6 +15,13 @@ Ints = NDArray[np.int64]
 Function = Callable[[Floats], Floats]
 
 
+# torch's names of the types of numbers that NumPy has too, or that float32 can hold
+TYPES = {
+    *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
+    *("bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
+}
+
+
 def is_tensor(values: Any) -> bool:
     """Return whether an object is a tensor of torch, without importing torch."""
     return hasattr(values, "detach")
@@ -48,11 +55,21 @@ def array(name: str, values: Any) -> Any:
 def dense(name: str, values: Any) -> Any:
     """Detach a torch tensor from its graph and convert it to a type that NumPy has."""
     layout, where = (str(getattr(values, part, None)) for part in ("layout", "device"))
-    if "sparse" in layout or where == "meta":
+    nested = getattr(values, "is_nested", False)
+    if layout not in ("torch.strided", "None") or where == "meta" or nested:
         raise InputError(
             f"{name} must be a dense tensor with values",
-            got=f"{layout} on device {where}",
-            do="convert it with .to_dense(), on a device other than meta",
+            got="a nested tensor" if nested else f"{layout} on device {where}",
+            do="pad it with torch.nested.to_padded_tensor"
+            if nested
+            else "convert it with .to_dense(), on a device other than meta",
+        )
+    kind = str(values.dtype).removeprefix("torch.")
+    if kind not in TYPES:
+        raise InputError(
+            f"{name} has numbers of a type that NumPy does not have",
+            got=kind,
+            do="convert it with " + (".dequantize()" if kind.startswith("q") else ".float()"),
         )
     # float32 holds every value of bfloat16
     return values.detach().float() if str(values.dtype) == "torch.bfloat16" else values.detach()

@@ -323,7 +323,9 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
         if not trust_pickle:
             check_pickle(path)
         with torch.serialization.safe_globals(stand_ins):
-            return torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        _check_tensors(content)
+        return content
     except pickle.UnpicklingError as error:
         if not trust_pickle:
             raise InputError(
@@ -337,6 +339,19 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
         return torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # the code in a pickle can raise anything
         raise damaged(path, error) from None
+
+
+def _check_tensors(content: Any) -> None:
+    """Check that no tensor repeats its numbers: a small file could claim any memory."""
+    if hasattr(content, "untyped_storage"):
+        if (
+            "strided" in str(content.layout)
+            and content.numel() * content.element_size() > content.untyped_storage().nbytes()
+        ):
+            raise ValueError(f"a tensor of shape {tuple(content.shape)} in fewer bytes")
+    elif isinstance(content, Mapping | list | tuple):
+        for part in content.values() if isinstance(content, Mapping) else content:
+            _check_tensors(part)
 
 
 def reason(error: Exception) -> str:

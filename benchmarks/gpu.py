@@ -721,7 +721,8 @@ def versions(bench: Bench) -> str:
     return (
         f"{name} (device {bench.name}), {cpus()} cores, "
         f"{available_memory() / 1e9:.0f} GB of host memory free; evenrank {er.__version__}, "
-        f"torch {torch.__version__}, {installed('triton')}, CUDA {torch.version.cuda}, {installed('pykeen')}, NumPy {np.__version__}, "
+        f"torch {torch.__version__}, {installed('triton')}, CUDA {torch.version.cuda}, "
+        f"{installed('pykeen')}, NumPy {np.__version__}, "
         f"Python {sys.version.split()[0]}"
     )
 

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-VALUE, MESSAGE = 300, 2000  # most letters of a value in a message, and of a message
+VALUE, MESSAGE = 500, 2000  # most letters of a value in a message, and of a message
 # letters that a terminal obeys, and that change the order of others; joiners belong to words and emoji
 _CONTROLS, _JOINERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200c\u200d"
 

@@ -620,7 +620,7 @@ def test_without_a_store_every_process_reports_errors(monkeypatch):
     monkeypatch.setattr(mesh, "MOMENT", timedelta(seconds=1))
     for process in ("0", "1"):
         for name in LAUNCHED:
-            monkeypatch.setenv(name, process)
+            monkeypatch.setenv(name, "2" if name == "WORLD_SIZE" else process)
         for store in ("False", "True"):  # and where there should be one, but it does not answer
             monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", store)
             monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")

@@ -1,5 +1,6 @@
 """Ranking with a checkpoint folder: the result is the same for killed and resumed runs."""
 
+import json
 import os
 import random
 import shutil
@@ -583,8 +584,10 @@ def test_killed_at_random(tmp_path, whole):
 
 
 def finished(folder):
-    """The finished parts, and which file each is."""
-    return {path.name: path.stat().st_ino for path in (folder / "parts").glob("[0-9]*.parquet")}
+    """The parts that the manifest names as finished, and which file each is."""
+    manifest = folder / "manifest.json"
+    parts = json.loads(manifest.read_text())["part_hashes"] if manifest.exists() else {}
+    return {part: (folder / "parts" / f"{int(part):05}.parquet").stat().st_ino for part in parts}
 
 
 # The shell ----------------------------------------------------------------------------------------

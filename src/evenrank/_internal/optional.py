@@ -18,12 +18,12 @@ class Extra(NamedTuple):
 
 
 LIBRARIES = {
-    "cryptography": Extra("dask", "42.0"),
+    "cryptography": Extra("dask", "42"),
     "distributed": Extra("dask", "2024.8"),
     "fsspec": Extra("remote", "2024.6"),
     "lightning": Extra("lightning", "2.4"),
-    "pandas": Extra("pandas", "2.2"),
-    "pyarrow": Extra("arrow", "16"),
+    "pandas": Extra("pandas", "2.2.2"),
+    "pyarrow": Extra("arrow", "16.1"),
     "pykeen": Extra("pykeen", "1.11"),
     "torch": Extra("torch", "2.6"),
     "torchmetrics": Extra("torchmetrics", "1.6"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickletools
 import struct
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,18 +32,17 @@ KEYED = {"DICT": 2, "FROZENSET": 1}
 
 
 class Node(list["Node"]):
-    """An object that a pickle describes: the objects that it contains."""
+    """An object that a pickle describes: the objects that it contains.
 
-    plain = False  # whether it takes little to hash
+    Numbers, texts and tuples of these are plain: they take little to hash.
+    """
+
+    def __init__(self, parts: Iterable[Node] = (), *, plain: bool = False) -> None:
+        super().__init__(parts)
+        self.plain = plain
 
 
-class Plain(Node):
-    """A number or a text, or a tuple of these."""
-
-    plain = True
-
-
-ONE = Plain()  # stands for every number and every text
+ONE = Node(plain=True)  # stands for every number and every text
 
 
 def check_pickle(path: Path) -> None:
@@ -145,7 +145,7 @@ def _node(kind: str, taken: list[Node]) -> Node:
     """Describe a new object."""
     if kind in PLAIN:
         return ONE
-    return Plain(taken) if kind == "tuple" and all(part is ONE for part in taken) else Node(taken)
+    return Node(taken, plain=kind == "tuple" and all(part is ONE for part in taken))
 
 
 def _check_keys(taken: list[Node], every: int | None) -> None:

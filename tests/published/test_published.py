@@ -107,6 +107,25 @@ def test_adjusted_values_are_converted_back():
         assert back.to_dict() == pytest.approx(raw.to_dict(), rel=1e-9)
 
 
+@pytest.mark.parametrize("data", ["nations", "kinships", "wn18rr"])
+@pytest.mark.parametrize("name", ["mrr", "mr", "gmr", "hmr", "hits@3", "ndcg"])
+def test_the_optimum_and_the_chance_level_are_converted_without_rounding(name, data):
+    candidates = Setting.of(data).candidates()
+    metric = er.parse(name)
+    mean, best = float(candidates.null(metric).mean()), metric.best
+    for form, adjusted, raw in (
+        ("index", 1, best),
+        ("index", 0, mean),
+        ("z", 0, mean),
+        ("ratio", 1, mean),
+    ):
+        assert er.adjust({f"{form}({name})": adjusted}, data=data)[name] == raw
+        assert er.adjust({name: raw}, data=data)[f"{form}({name})"] == adjusted
+    line = index(candidates.null(metric))
+    assert line(np.array([mean, best])).tolist() == [0.0, 1.0]
+    assert (~line)(np.array([0.0, 1.0])).tolist() == [mean, best]
+
+
 def test_weights_of_sizes():
     sizes, weights = [5, 9], [3.0, 1.0]
     result = er.adjust({"mr": 2.0}, sizes=sizes, weights=weights)
@@ -121,10 +140,10 @@ def test_weights_of_sizes():
 def test_percent_is_detected_and_noted(name):
     percent, fraction = (er.adjust({name: x}, sizes={100: 9}) for x in (57.1, 0.571))
     assert percent.to_dict() == fraction.to_dict()
-    assert percent.notes == (f"{er.parse(name)}=57.1 is read as 57.1 %",)
-    assert fraction.notes == ()
-    assert f"{er.parse(name)}=57.1 is read as 57.1 %" in str(percent)
-    assert "57.1 %" in percent.to_json()
+    assert percent.notes == (f"read as percent: {er.parse(name)}",)
+    assert fraction.notes == (f"read as fractions: {er.parse(name)}",)
+    assert f"read as percent: {er.parse(name)}" in str(percent)
+    assert "read as percent" in percent.to_json()
 
 
 @pytest.mark.parametrize(("name", "value"), [("mr", 57.1), ("z(mrr)", 3.0), ("ratio(mrr)", 2.5)])
@@ -137,7 +156,7 @@ def test_metrics_without_maximum_one_are_never_percent(name, value):
 def test_percent_can_be_marked():
     marked = er.adjust({"hits@10": "57.1 %", "mrr": "0.476"}, data="wn18rr")
     assert marked["hits@10"] == 0.571  # to the last bit: converted in decimal
-    assert marked.notes == ("hits@10=57.1 is read as 57.1 %",)
+    assert marked.notes == ("read as percent: hits@10; as fractions: mrr",)
     small = er.adjust({"hits@1": "0.8%", "hits@10": "57.1%"}, data="wn18rr")
     assert (small["hits@1"], small["hits@10"]) == (0.008, 0.571)
     assert er.adjust({"hits@1": "0.8%"}, data="wn18rr", percent=False)["hits@1"] == 0.008
@@ -196,6 +215,8 @@ def test_percent_can_be_passed():
         ({"index(mr)": -2}, "got index.mr.=-2, which is mr=11.4[0-9]*; allowed: 1 to 7.95522"),
         ({"mrr": "high"}, "a value must be a number; got 'high'; write it as 0.571"),
         ({"mrr": None}, "a value must be a number; got None"),
+        ({"mrr": True}, "a value must be a number; got True"),
+        ({"mrr": np.False_}, "a value must be a number; got np.False_"),
         ({"mr": 3.0, "AMRI": 0.4}, "the same metric twice; got mr=3 and index.mr.=0.4"),
         ({"mr": 10**400}, "a value must be a number; got 10000"),
         ({}, "nothing to adjust"),
@@ -234,6 +255,7 @@ def test_values_that_cannot_be_adjusted(values, message):
         ({"data": "nations", "split": None}, "has no triples in this split; got None"),
         ({"sizes": "many"}, "numbers of candidates must be a column of whole numbers"),
         ({"data": "nations", "percent": "yes"}, "percent must be True, False or None; got 'yes'"),
+        ({"data": "nations", "percent": 1}, "percent must be True, False or None; got 1"),
     ],
 )
 def test_bad_options_are_errors(options, message):
@@ -694,7 +716,7 @@ def test_the_commands_in_the_docs_print_their_output(tmp_path):
     text = DOCS.read_text(encoding="utf-8")
     (tmp_path / "results.csv").write_text(re.search(r"```csv\n(.*?)```", text, re.DOTALL)[1])
     commands = re.findall(r"```\n\$ evenrank (.*?)\n(.*?)```", text, re.DOTALL)
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command, output in commands:
         failed = output.startswith("evenrank: ")
         assert run(*shlex.split(command), code=2 if failed else 0, folder=tmp_path) == output, command

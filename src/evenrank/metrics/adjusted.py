@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from math import erfc, inf, sqrt
 from typing import Literal, TypeAlias, TypeVar, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal.arrays import Floats
@@ -41,8 +42,8 @@ class Affine:
 
     scale: float
     offset: float = 0.0
-    # two points on the line, which are mapped exactly in spite of rounding
-    points: tuple[Point, Point] | None = field(default=None, compare=False, repr=False)
+    # points on the line, which are mapped exactly in spite of rounding
+    points: tuple[Point, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def through(cls, first: Point, second: Point) -> Affine:
@@ -55,10 +56,17 @@ class Affine:
 
     def __call__(self, x: Number) -> Number:
         """Map a value or an array."""
-        if self.points is None:
-            return self.scale * x + self.offset
-        (x0, y0), (x1, y1) = self.points
-        return y1 - (x1 - x) / (x1 - x0) * (y1 - y0)
+        if len(self.points) == 2:
+            (x0, y0), (x1, y1) = self.points
+            y = y1 - (x1 - x) / (x1 - x0) * (y1 - y0)
+        else:
+            y = self.scale * x + self.offset
+        for known, exact in self.points:
+            if isinstance(x, np.ndarray):
+                y = np.where(x == known, exact, y)
+            elif x == known:
+                y = exact
+        return y
 
     def __matmul__(self, other: Affine) -> Affine:
         """Compose: apply `other` first."""
@@ -68,7 +76,8 @@ class Affine:
         """Return the inverse map."""
         if self.scale == 0:
             raise DegenerateError("a constant map has no inverse", got=self)
-        return Affine(1.0 / self.scale, -self.offset / self.scale)
+        back = tuple((y, x) for x, y in self.points)
+        return Affine(1.0 / self.scale, -self.offset / self.scale, back)
 
     def __str__(self) -> str:
         """Return the formula."""
@@ -82,7 +91,7 @@ def ratio(null: NullDistribution) -> Affine:
     mean = float(null.mean())
     if mean == 0:
         raise DegenerateError(f"ratio({null.metric}) is undefined: the chance level is 0")
-    return Affine(1.0 / mean)
+    return Affine(1.0 / mean, points=((mean, 1.0),))
 
 
 def index(null: NullDistribution) -> Affine:
@@ -95,9 +104,9 @@ def z(null: NullDistribution) -> Affine:
     """Count standard deviations from the chance level, positive where better."""
     _check_adjustable(null, "z")
     better = 1.0 if null.metric.increasing else -1.0
-    mean = null.mean()
+    mean = float(null.mean())
     scale = better / null.std()
-    return Affine(scale, -scale * mean)
+    return Affine(scale, -scale * mean, ((mean, 0.0),))
 
 
 def chance(null: NullDistribution) -> Affine:

@@ -3,10 +3,11 @@
 A published value comes without its ranks, but the data set, split, sides and filter determine the
 numbers of candidates, and these determine the exact null distribution of the metric.
 
-- `_value`    published values and their units
-- `_setting`  evaluation settings: the candidates, and the null distribution of each metric
-- `_read`     tables of results in files
-- `_results`  results within and across data sets
+- `_value`        published values and their units
+- `_setting`      evaluation settings: the candidates, and the null distribution of each metric
+- `_consistency`  whether the values of one model can belong to the same ranks
+- `_read`         tables of results in files
+- `_results`      results within and across data sets
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
+from evenrank.published._consistency import Contradiction, contradictions, find_contradictions
 from evenrank.published._read import lines as read_lines
 from evenrank.published._results import MeanIndex, Published, Result
 from evenrank.published._setting import Candidates, Setting
-from evenrank.published._value import PublishedValue, adjustable, decide_percent
+from evenrank.published._value import PublishedValue, adjustable, decide_percent, units_note
 from evenrank.ranks.evaluation import Evaluation, bare, default_expressions
 from evenrank.ranks.protocol import Protocol
 
 __all__ = [
     "Candidates",
+    "Contradiction",
     "MeanIndex",
     "Published",
     "PublishedValue",
@@ -44,6 +47,7 @@ __all__ = [
     "adjust",
     "adjustable",
     "baseline",
+    "contradictions",
     "published",
 ]
 
@@ -89,7 +93,8 @@ def adjust(
     Returns
     -------
     Evaluation
-        The metrics with chance level, ratio, index, z and phi.
+        The metrics with chance level, ratio, index, z and phi. Notes say which values were read as
+        percent and which as fractions, and warn of values that contradict each other.
 
     Raises
     ------
@@ -105,7 +110,7 @@ def adjust(
     ---------  ------  --------  -----  ------  ------  -----
     mrr ↑      0.4760  2.74e-04  1,740  0.4759  +5,947  1.000
     hits@10 ↑  0.5710  2.44e-04  2,337  0.5709  +2,891  1.000
-    hits@10=57.1 is read as 57.1 %
+    read as fractions: mrr; as percent: hits@10
     data: wn18rr; tasks: 6,268; sizes: 40,434 to 40,943 [...]
     >>> adjust({"z(mr)": 56.1}, sizes={14_541: 40_932})["mr"]
     6107.04...
@@ -138,7 +143,8 @@ def adjust(
         adjusted = candidates.adjusted(one.metric, raw)
         expressions += [one.metric, *adjusted]
         row += [raw, *adjusted.values()]
-    notes = tuple(f"{one} is read as {one.value:g} %" for one in given if one.percent)
+    wrong = (f"warning: {one}" for one in find_contradictions(given, candidates))
+    notes = (*units_note(given), *wrong)
     return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 

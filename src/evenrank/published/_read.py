@@ -149,8 +149,12 @@ def _fold(column: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Convert a cell to one line of text; graphs stay as they are."""
-    return value if isinstance(value, Graph) else "" if value is None else " ".join(str(value).split())
+    """Convert a cell to one line of text; graphs stay as they are, and whole floats lose their `.0`."""
+    if isinstance(value, Graph):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return "" if value is None else " ".join(str(value).split())
 
 
 def _wide(columns: Collection[str]) -> dict[str, Expression]:

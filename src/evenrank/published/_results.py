@@ -11,9 +11,10 @@ from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted
 from evenrank.metrics.metric import Metric, Statistic
+from evenrank.published._consistency import find_contradictions
 from evenrank.published._read import Line, located
 from evenrank.published._setting import Candidates, Setting
-from evenrank.published._value import PublishedValue
+from evenrank.published._value import PublishedValue, units_note
 from evenrank.ranks.evaluation import arrow, cell
 
 
@@ -117,7 +118,8 @@ class Published(Shown):
         known: dict[Setting, Candidates] = {}
         results = _ranked(_results(lines, known))
         settings = {setting: found.protocol.to_dict() for setting, found in known.items()}
-        return cls(tuple(results), tuple(_mean_indices(results, settings)), settings, _notes(lines))
+        notes = (*units_note(line.given for line in lines), *_contradictions(lines, known))
+        return cls(tuple(results), tuple(_mean_indices(results, settings)), settings, notes)
 
     def __len__(self) -> int:
         """Number of published values."""
@@ -291,10 +293,11 @@ def _mean_indices(results: Iterable[Result], settings: Collection[Setting]) -> I
                 yield MeanIndex(metric, common, model, mean, rank[mean], len(means))
 
 
-def _notes(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Note the units in which metrics were read."""
-    units: dict[str, dict[str, None]] = {}
-    for given in (line.given for line in lines if line.given.ends_at_one):
-        units.setdefault("percent" if given.percent else "fractions", {})[str(given.expression)] = None
-    units_read = "; ".join(f"as {unit}: {', '.join(names)}" for unit, names in units.items())
-    return (f"read {units_read}",) if units_read else ()
+def _contradictions(lines: Iterable[Line], known: Mapping[Setting, Candidates]) -> Iterator[str]:
+    """Warn of values of one model in one setting that contradict each other."""
+    models: dict[tuple[str, Setting], list[Line]] = {}
+    for line in lines:
+        models.setdefault((line.model, line.setting), []).append(line)
+    for (model, setting), own in models.items():
+        for one in find_contradictions((line.given for line in own), known[setting]):
+            yield f"warning: {own[0].where}: {model}: {one}"

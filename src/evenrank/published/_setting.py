@@ -72,9 +72,7 @@ class Candidates:
         """
         raw = given.fraction
         if isinstance(given.expression, Adjusted):
-            line = given.expression.map(self.null(given.metric))
-            assert isinstance(line, Affine)  # `adjustable` rejects the others
-            raw = (~line)(raw)
+            raw = self.back(given.expression)(raw)
         low, high = self.range(given.metric)
         slack = SLACK * max(1.0, abs(raw))
         if not (isfinite(raw) and low - slack <= raw <= high + slack):
@@ -87,6 +85,23 @@ class Candidates:
                 + (", or that in percent" if given.ends_at_one and same else ""),
             )
         return raw
+
+    def back(self, expression: Adjusted) -> Affine:
+        """Get the map from adjusted to raw values.
+
+        Parameters
+        ----------
+        expression : Adjusted
+            The adjusted metric.
+
+        Returns
+        -------
+        Affine
+            The map.
+        """
+        line = expression.map(self.null(expression.metric))
+        assert isinstance(line, Affine)  # `adjustable` rejects the others
+        return ~line
 
     def _range(self, metric: Metric | Statistic) -> tuple[float, float]:
         """Compute the range of a metric, from all targets ranked last to all ranked first."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
+
+import numpy as np
 
 from evenrank.errors import InputError, NullDistributionError, Option, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, Expression, no_direction
@@ -28,11 +30,14 @@ class PublishedValue:
         The value.
     percent : bool
         Whether it is in percent.
+    places : int, optional
+        The number of decimals that were printed; by default the value is not rounded.
     """
 
     expression: Expression
     value: float
     percent: bool = False
+    places: int | None = None
 
     @classmethod
     def of(cls, name: str | Expression, value: Any) -> Self:
@@ -56,7 +61,8 @@ class PublishedValue:
         0.571
         """
         marked = isinstance(value, str) and value.rstrip().endswith("%")
-        given = cls(adjustable(name), number(value.rstrip(" %") if marked else value), marked)
+        plain = value.rstrip(" %") if marked else value
+        given = cls(adjustable(name), number(plain), marked, decimals(plain))
         if marked and not given.ends_at_one:
             raise InputError(f"{given.expression} cannot be in percent: its maximum is not 1", got=value)
         return given
@@ -77,6 +83,16 @@ class PublishedValue:
     def fraction(self) -> float:
         """The value as a fraction, converted in decimal, so that 57.1 % and 0.571 are equal."""
         return float(Decimal(str(self.value)).scaleb(-2)) if self.percent else self.value
+
+    @property
+    def rounded_from(self) -> tuple[float, float]:
+        """The smallest and the largest fraction that is printed like this: 0.48 is 0.475 to 0.485."""
+        if self.places is None:
+            return self.fraction, self.fraction
+        half = Decimal(5).scaleb(-self.places - 1)
+        ends = (Decimal(str(self.value)) + sign * half for sign in (-1, 1))
+        low, high = (float(end.scaleb(-2 * self.percent)) for end in ends)
+        return low, high
 
     @property
     def kind(self) -> str:
@@ -138,13 +154,29 @@ def adjustable(name: str | Expression) -> Expression:
 
 
 def number(value: Any) -> float:
-    """Parse a number."""
+    """Parse a number; booleans are none."""
     try:
-        return float(value)
+        if not isinstance(value, bool | np.bool_):
+            return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            "a value must be a number", got=repr(value), do="write it as 0.571, or in percent as 57.1"
-        ) from None
+        pass
+    raise InputError(
+        "a value must be a number", got=repr(value), do="write it as 0.571, or in percent as 57.1"
+    )
+
+
+def decimals(value: Any) -> int | None:
+    """Count the decimals of a printed number; None if it has no digits.
+
+    Whole floats count as whole numbers: 57.0 may be what was left of 57.
+
+    >>> decimals("0.480"), decimals(0.48), decimals("3e2"), decimals(57.0)
+    (3, 2, -2, 0)
+    """
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return 0
+    exponent = Decimal(str(value)).as_tuple().exponent
+    return -exponent if isinstance(exponent, int) else None
 
 
 def decide_percent(
@@ -155,7 +187,7 @@ def decide_percent(
     A percent sign, or a value above 1 and up to 100, means percent. Values of a kind both above and
     below 1 are ambiguous.
     """
-    if percent not in (None, True, False):
+    if not isinstance(percent, bool | np.bool_ | None):
         raise InputError("percent must be True, False or None", got=repr(percent))
     read = list(given)
     kinds: dict[str, list[int]] = {}
@@ -174,3 +206,13 @@ def decide_percent(
         for i in rows if percent or (percent is None and large) else ():
             read[i] = replace(given[i], percent=True)
     return read
+
+
+def units_note(given: Iterable[PublishedValue]) -> tuple[str, ...]:
+    """Note the units in which metrics were read."""
+    units: dict[str, dict[str, None]] = {}
+    for one in given:
+        if one.ends_at_one:
+            units.setdefault("percent" if one.percent else "fractions", {})[str(one.expression)] = None
+    read = "; ".join(f"as {unit}: {', '.join(names)}" for unit, names in units.items())
+    return (f"read {read}",) if read else ()

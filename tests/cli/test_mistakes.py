@@ -75,7 +75,7 @@ chance mrr --sizes none.csv -> --sizes is neither a file nor numbers of candidat
 compare FOLDER b.parquet -> a folder is not a file of ranks; got FOLDER
 report FOLDER -> a folder is not a file of ranks
 estimate FOLDER -> a folder is not a file of ranks
-import ogb FOLDER -> cannot read FOLDER; got a folder; allowed: .npy, .npz, .pt
+import ogb FOLDER -> cannot read FOLDER; got a folder; pass a regular file
 evaluate FOLDER -> no file of ranks in this folder
 evaluate notes.txt -> notes.txt
 evaluate picture.png -> picture.png
@@ -188,7 +188,7 @@ import trec run.txt --qrels run.txt --candidates 9 -> run.txt
 import libkge run.txt --candidates 9 -> run.txt has no ranks of examples
 import ogb ranks.npy -> no y_pred_pos; got ranks
 import wikikg90m ranks.npy -> unknown array; got ranks
-import ogb answers.jsonl -> cannot read answers.jsonl; got no arrays, or damaged ones; allowed
+import ogb answers.jsonl -> cannot read answers.jsonl; got no array that NumPy saved; it may be damaged, or of another format
 import lists answers.jsonl --data nations --order best -> unknown value of --order; got 'best'
 """.strip().splitlines()
 ]

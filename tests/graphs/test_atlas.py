@@ -397,7 +397,7 @@ def test_a_damaged_own_file_is_named(own, kind, content):
     for use in (atlas.names, lambda: er.atlas("mine"), lambda: atlas.add([atlas.build(TOY)])):
         with pytest.raises(er.errors.InputError) as error:
             use()
-        assert str(error.value).startswith(f"{own} is not an atlas, or is damaged; got "), kind
+        assert str(error.value).startswith(f"cannot read {own}; got "), kind
         assert str(error.value).endswith("delete it, and build its data sets again")
         assert "\n" not in str(error.value)
     assert own.read_bytes() == content
@@ -518,4 +518,4 @@ def test_build_adds_a_folder(tmp_path, own):
     assert "is not YAGO3-10 as published" in wrong
     assert "no such data set; got 'fb15k238'" in run("atlas", "show", "fb15k238", code=2)
     own.write_bytes(b"")
-    assert run("atlas", "list", code=2).startswith(f"{own} is not an atlas")
+    assert run("atlas", "list", code=2).startswith(f"cannot read {own}; got ")

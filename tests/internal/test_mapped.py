@@ -63,9 +63,9 @@ def test_files_that_are_shortened_or_removed_are_noticed(file, monkeypatch):
 def test_a_file_that_is_written_while_it_is_read_is_an_error(file, monkeypatch):
     load = np.load
 
-    def slow(path, **options):
-        array = load(path, **options)
-        os.truncate(path, 1000)
+    def slow(stream, **options):
+        array = load(stream, **options)
+        os.truncate(file, 1000)
         return array
 
     monkeypatch.setattr(np, "load", slow)

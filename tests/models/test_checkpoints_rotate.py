@@ -131,10 +131,12 @@ def test_bad_folders_of_the_rotate_code(tmp_path):
         load(path)
     (path / "entities.dict").unlink()
     (path / "entity_embedding.npy").write_bytes(b"\x93NUMPY\x01\x00")
-    with pytest.raises(InputError, match=r"cannot read .*entity_embedding.npy.*damaged or truncated"):
+    with pytest.raises(
+        InputError, match=r"cannot read .*entity_embedding.npy; got .*; it may be damaged"
+    ):
         load(path)
     (path / "config.json").write_text("{")
-    with pytest.raises(InputError, match=r"cannot read .*config.json"):
+    with pytest.raises(InputError, match=r"config.json is not valid JSON"):
         load(path)
     (path / "config.json").write_text("[]")
     with pytest.raises(InputError, match=r"config.json has no model, .*, gamma, hidden_dim"):

@@ -412,7 +412,7 @@ HEADER = {
 BOTH = {"entity": ENTITY, "relation": RELATION}
 BAD_FILES = [
     (None, BOTH, ["does not name its model", "entity, relation", "er.models.save"]),
-    ("{", BOTH, ["a damaged header"]),
+    ("{", BOTH, ["the header of", "is not valid JSON"]),
     ("[]", BOTH, ["a damaged header"]),
     ("{}", BOTH, ["a damaged header", "model"]),
     ({**HEADER, "model": "Magic"}, BOTH, ["holds an unknown model or format", "Magic"]),

@@ -623,7 +623,7 @@ def test_percent_within_a_table(table):
 def test_other_sources(table, tmp_path):
     with raises("no such file of results; got nowhere.csv; allowed: a CSV file, or hoyt2022"):
         er.published("nowhere.csv")
-    with raises("cannot read .*; got Is a directory"):
+    with raises("cannot read .*; got a folder; pass a regular file"):
         er.published(tmp_path)
     with raises("cannot read .*; got bytes that are not UTF-8"):
         er.published(table(LONG.replace("A,", "ä,"), encoding="latin-1"))

@@ -813,7 +813,7 @@ def test_one_graph_and_one_metric_need_no_list(ranked):
             "the models have different weights; got a and b",
         ),
         (lambda f: [f / "absent.parquet"], "no such file"),
-        (lambda f: [f / "absent.html"], "cannot read {f}/absent.html; got No such file"),
+        (lambda f: [f / "absent.html"], "no such file; got {f}/absent.html"),
     ],
 )
 def test_errors(make, message, tmp_path):
@@ -865,7 +865,7 @@ def test_pages_that_cannot_be_read_back(full, tmp_path):
     ):
         text = whole.replace(old, new)
         broken.write_text(text)
-        with pytest.raises(InputError, match="is damaged; got"):
+        with pytest.raises(InputError, match=r"broken.html(;|:| is)"):
             reload(broken)
     other = tmp_path / "other.html"
     other.write_text("<p>hello")

@@ -91,6 +91,15 @@ def reject(bad: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
         raise RowError(what, row, got=str(values[row]))
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number that fits into 64 bits, in digits from 0 to 9.
+
+    >>> is_whole("12"), is_whole("²"), is_whole("-1"), is_whole("9" * 5000)
+    (True, False, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= 18
+
+
 def as_array(name: str, values: Any) -> NDArray[Any]:
     """Convert to an array; rows of different lengths raise an InputError."""
     try:

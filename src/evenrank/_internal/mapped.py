@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.limits import available_memory
+from evenrank._internal.reading import check_header, check_regular, read_array, translated
 from evenrank.errors import InputError
 
 SHARE = 0.5  # of the available memory that an array may take to be read instead of mapped
@@ -45,14 +46,17 @@ _seen: WeakKeyDictionary[mmap, State | None] = WeakKeyDictionary()
 
 def load_array(file: Path) -> NDArray[Any]:
     """Read an array that NumPy saved; map it if it takes more than half of the available memory."""
+    check_regular(file)
     before = State.of(file)
-    if before is not None and before.size > SHARE * available_memory():
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-        check_unchanged(array)
-    else:
-        array = np.load(file, allow_pickle=False)
-        if State.of(file) != before:
-            raise _changed(file)
+    with translated(file), file.open("rb") as stream:
+        if before is not None and before.size > SHARE * available_memory():
+            check_header(stream, before.size)
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+            check_unchanged(array)
+        else:
+            array = read_array(stream, os.fstat(stream.fileno()).st_size)
+            if State.of(file) != before:
+                raise _changed(file)
     return np.asarray(array)
 
 

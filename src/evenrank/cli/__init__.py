@@ -121,6 +121,16 @@ def _prepare_output() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the end
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="evenrank")
+    _keep_apart()
+
+
+def _keep_apart() -> None:
+    """Give `sys.stderr` a descriptor of its own, so that messages of native code can be held back."""
+    stream = sys.stderr
+    if stream is sys.__stderr__ and isinstance(stream, io.TextIOWrapper) and stream.fileno() == 2:
+        sys.stderr = open(  # noqa: SIM115  # until the end
+            os.dup(2), "w", encoding=stream.encoding, errors="evenrank", buffering=1
+        )
 
 
 def main() -> None:
@@ -133,6 +143,8 @@ def main() -> None:
         _fail(error.in_shell())
     except (typer.Abort, KeyboardInterrupt):
         code = 130
+    except MemoryError:
+        _fail(InputError("not enough memory", got=_most(), do=LESS).in_shell())
     except BrokenPipeError:  # the pipe was closed, as by head or less
         sys.stderr.close()
         sys.exit(0)
@@ -144,6 +156,15 @@ def main() -> None:
         again = "; run the same command again to resume" if resumable else ""
         _say(f"interrupted; no incomplete file was written{again}")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+LESS = "work on smaller files, or where more memory is available"
+
+
+def _most() -> str:
+    from evenrank._internal.limits import available_memory
+
+    return f"{available_memory() / 1e9:,.2f} GB available"
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:

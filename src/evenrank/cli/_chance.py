@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from evenrank._internal.columns import errors_name_file
+from evenrank._internal.columns import errors_name_file, is_whole
+from evenrank._internal.reading import content
 from evenrank._internal.table import Table, defined
 from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
@@ -254,8 +255,8 @@ def _read_sizes(text: str) -> Histogram:
 
 def _sizes_from_file(path: Path) -> Histogram:
     if path.suffix.lower() == ".txt":
-        words = path.read_text(encoding="utf-8", errors="replace").split()
-        bad = next((word for word in words if not word.isdigit()), None)
+        words = content(path).decode(errors="replace").split()
+        bad = next((word for word in words if not is_whole(word)), None)
         if bad is not None or not words:
             raise InputError(
                 f"{path}: every line must be a number of candidates", got=repr(bad) if bad else "nothing"

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import inspect
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 import typer
 
+from evenrank._internal.reading import check_regular, load_arrays
 from evenrank.cli._command import App
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
@@ -388,24 +386,10 @@ def _wikikg90m(
 
 def _arrays(file: Path, trust_pickle: bool) -> dict[str, Any]:
     """Read arrays by name; a single array is named like its file."""
-    if not file.exists():
-        raise InputError("no such file", got=str(file))
+    check_regular(file)
     if file.suffix in (".pt", ".pth"):
         content = torch_file(file, trust_pickle=trust_pickle)
     else:
-        content = _numpy(file)
+        content = load_arrays(file)
     named = content if isinstance(content, dict) else {file.stem: content}
     return {str(name): values for name, values in named.items()}
-
-
-def _numpy(file: Path) -> Any:
-    try:
-        content = np.load(file, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        known = isinstance(error, OSError) and error.strerror
-        got = "a folder" if file.is_dir() else known or "no arrays, or damaged ones"
-        raise InputError(f"cannot read {file}", got=got, allowed=".npy, .npz, .pt") from None

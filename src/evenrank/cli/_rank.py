@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from evenrank import models
+from evenrank._internal.columns import is_whole
 from evenrank._internal.table import figure
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._output import show
@@ -305,7 +306,7 @@ def _candidates(text: str) -> Candidates:
                 allowed="all, typed, sampled:K, or a type_constrain.txt of OpenKE",
             )
         return text
-    if not number.isdigit():
+    if not is_whole(number):
         raise InputError("sampled candidates need a number", got=repr(text), do="write e.g. sampled:500")
     return int(number)
 

@@ -37,6 +37,7 @@ import numpy as np
 from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import expanded, locked, replacing
+from evenrank._internal.reading import read_parquet, translated
 from evenrank.errors import InputError, Option
 from evenrank.graphs import registry
 from evenrank.graphs.graph import Graph, Unseen, check_unseen
@@ -50,6 +51,8 @@ Filter: TypeAlias = Literal["all"] | None
 ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, the one asked for
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
 TEXTS = ("data", "unseen", "split", "side")
+MOST = 10**15  # triples of a data set, so that sums of counts do not overflow
+REBUILD = "delete it, and build its data sets again"
 FILE = "atlas.parquet"
 LIGHT = "atlas.json.gz"
 FOLDER = "EVENRANK_ATLAS"
@@ -437,19 +440,25 @@ def _read(path: Path) -> pl.DataFrame:
     """Read a file of the atlas, and check it."""
     import polars as pl
 
-    try:
-        rows = pl.read_parquet(path)
+    rows = read_parquet(path, path, do=REBUILD)
+    with translated(path, do=REBUILD):
         if dict(rows.schema) != _schema():
             raise ValueError(f"columns {', '.join(rows.columns)}")
-        sound = pl.col("candidates").is_between(1, pl.col("entities")) & (pl.col("count") > 0)
-        if not rows.select(sound.fill_null(False).all()).item():
-            raise ValueError("impossible counts")
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError(
-            f"{path} is not an atlas, or is damaged",
-            got=str(error).splitlines()[0],
-            do="delete it, and build its data sets again",
-        ) from None
+        sound = {
+            "impossible counts": pl.col("candidates").is_between(1, pl.col("entities"))
+            & pl.col("count").is_between(1, MOST)
+            & pl.col("relations").is_between(1, MOST),
+            "unknown words": pl.col("unseen").is_in(get_args(Unseen)) & pl.col("side").is_in(list(ENDS)),
+            "names without letters": pl.col("data").str.contains(r"\w")
+            & pl.col("split").str.contains(r"\w"),
+            "data sets without one of the treatments of unseen entities": pl.col("unseen")
+            .n_unique()
+            .over("data")
+            == len(get_args(Unseen)),
+        }
+        for what, holds in sound.items():
+            if not rows.select(holds.fill_null(False).all()).item():
+                raise ValueError(what)
     return rows
 
 

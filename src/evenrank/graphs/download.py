@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from evenrank._internal.columns import is_whole
 from evenrank._internal.files import expanded, locked
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError
@@ -198,7 +199,7 @@ class _Download:
             answer.raise_for_status()
             further = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             length = answer.headers.get("Content-Length", "")
-            total = int(length) if length.isdigit() else None
+            total = int(length) if is_whole(length) else None
             with (
                 part.open("ab" if further else "wb", buffering=0) as target,
                 Progress(self.file, total, unit="bytes", show=self.progress) as bar,

@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
-import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
+from evenrank._internal.reading import content, read_array, read_parquet, translated
 from evenrank.errors import InputError
 from evenrank.graphs.graph import PARTS, SPLITS, ids
 
@@ -212,39 +210,17 @@ def _whole(table: Table, *columns: str) -> Table:
 # Files --------------------------------------------------------------------------------------
 
 
-def _bytes(file: Path) -> bytes:
-    try:
-        raw = file.read_bytes()
-        zipped = file.suffix.lower() == ".gz" or raw.startswith(b"\x1f\x8b")
-        return gzip.decompress(raw) if zipped else raw
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(file: Path, error: Exception) -> InputError:
-    got = getattr(error, "strerror", None)
-    return InputError(
-        f"cannot read {file}", got=got, do="it may be damaged, truncated or of another format"
-    )
-
-
 def _array(file: Path) -> NDArray[Any]:
-    raw = _bytes(file)
-    try:
-        return np.asarray(np.load(io.BytesIO(raw), allow_pickle=False))
-    except (ValueError, EOFError) as error:
-        raise _unreadable(file, error) from None
+    raw = content(file)
+    with translated(file):
+        return read_array(io.BytesIO(raw), len(raw))
 
 
 def _parquet(file: Path) -> Table:
     """Read a table with columns head, relation, tail and perhaps split, of names or of ids."""
     import polars as pl
 
-    raw = _bytes(file)
-    try:
-        frame = pl.read_parquet(io.BytesIO(raw))
-    except pl.exceptions.PolarsError as error:
-        raise _unreadable(file, error) from None
+    frame = read_parquet(content(file, copies=1), file)
     lower = {name.lower(): name for name in frame.columns}
     found = {part: lower[word] for word, part in reversed(HEADERS.items()) if word in lower}
     if len(found) < 3:
@@ -285,7 +261,7 @@ def _text(file: Path, columns: Sequence[str], separators: str, *, counted: bool 
     """Split lines into columns of text; a header names the columns, a count of lines is checked."""
     import polars as pl
 
-    raw = _bytes(file).removeprefix(codecs.BOM_UTF8)
+    raw = content(file).removeprefix(codecs.BOM_UTF8)
     if b"\0" in raw:
         raise InputError(f"{file}: a binary file, not text", do="save it as UTF-8 text")
     try:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
+from evenrank._internal.reading import content, reason
 from evenrank.errors import InputError, Option
 from evenrank.ranks.lists import Lists
 from evenrank.ranks.presets import Preset, preset
@@ -304,14 +305,13 @@ def read_types(graph: Graph, path: Path) -> Given:
     ids.
     """
     sides: dict[str, dict[int, ArrayLike]] = {"head": {}, "tail": {}}
+    raw = content(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = raw.decode().splitlines()
         rows = [np.array(line.split(), dtype=np.int64) for line in lines[1:] if line.strip()]
         counted = int(lines[0]) * 2 == len(rows)
-    except OSError as error:
-        raise InputError(f"cannot read {path}", got=error.strerror or str(error)) from None
-    except (ValueError, IndexError) as error:
-        raise InputError(f"{path} is not a file of type constraints", got=str(error)) from None
+    except (ValueError, IndexError, OverflowError) as error:
+        raise InputError(f"{path} is not a file of type constraints", got=reason(error)) from None
     for i, row in enumerate(rows):
         side = "tail" if int(row[0]) in sides["head"] else "head"
         if len(row) < 2 or len(row) != row[1] + 2 or int(row[0]) in sides["tail"]:

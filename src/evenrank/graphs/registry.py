@@ -6,7 +6,6 @@ not seen in training. `check` checks that a graph is a benchmark as published.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from evenrank._internal.checks import check_type
+from evenrank._internal.reading import content
 from evenrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -259,5 +259,4 @@ def _digest(file: Path) -> str | None:
     found = [path for path in (file, file.with_name(f"{file.name}.gz")) if path.exists()]
     if not found:
         return None
-    raw = found[0].read_bytes()
-    return sha256(gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).hexdigest()
+    return sha256(content(found[0])).hexdigest()

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 
 from evenrank._internal.files import as_path
+from evenrank._internal.reading import check_regular
 from evenrank.errors import InputError
 
 LONGEST = 2**26  # bytes of a line: a list of millions of names
@@ -16,6 +17,7 @@ LONGEST = 2**26  # bytes of a line: a list of millions of names
 def lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
     """Yield the place of each line (`file:number`) and its text, without empty lines."""
     path = as_path(path)
+    check_regular(path)
     try:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
@@ -32,8 +34,6 @@ def lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
                     raise InputError(f"{where}: not UTF-8", do="save it as UTF-8") from None
                 if text.strip():
                     yield where, text
-    except FileNotFoundError:
-        raise InputError("no such file", got=str(path)) from None
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {path}", got=why, do="it may be damaged or truncated") from None

@@ -11,7 +11,6 @@ out as the task is filtered.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Ints, host
 from evenrank._internal.checks import check_type
 from evenrank._internal.files import as_path
+from evenrank._internal.reading import parse_json
 from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.graphs.graph import PARTS, Graph
@@ -401,8 +401,8 @@ def _triple(where: str, line: str, names: Vocabulary) -> Sequence[str]:
 def _jsonl(path: str | os.PathLike[str]) -> Iterator[Block]:
     for where, line in lines(path):
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            record = parse_json(line, where)
+        except InputError:
             raise InputError(f"{where}: not JSON", got=repr(line.strip()[:60])) from None
         yield _block(where, record)
 

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from evenrank._internal.arrays import host
 from evenrank._internal.checks import check_type
 from evenrank._internal.files import replacing
+from evenrank._internal.limits import check_fits
 from evenrank._internal.mapped import check_unchanged
+from evenrank._internal.reading import check_regular, parse_json, translated
 from evenrank.errors import InputError
 from evenrank.models._model import Model, present
 from evenrank.models._named import NAMED
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from evenrank.graphs.graph import Graph
 
 METADATA = "evenrank"
+OTHERWISE = "it may be damaged, of another format, or hold bfloat16 (store float32 or float16)"
 KINDS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # safetensors' names of NumPy's types
 
 
@@ -78,22 +81,16 @@ def save(model: Model, path: str | os.PathLike[str], *, graph: Graph | None = No
 
 def read(path: str | os.PathLike[str], *, mapped: bool = False) -> Model:
     """Read a model that `save` wrote, memory-mapped on request."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     path = Path(path)
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            names = file.keys()
-            arrays = _mapped(path) if mapped else {name: file.get_tensor(name) for name in names}
-    except FileNotFoundError:
-        raise InputError("no such file", got=str(path)) from None
-    except (OSError, SafetensorError, TypeError, KeyError) as error:
-        raise InputError(
-            f"cannot read {path}",
-            got=str(error).splitlines()[0],
-            do="it may be damaged, of another format, or hold bfloat16 (store float32 or float16)",
-        ) from None
+    size = check_regular(path).st_size
+    if not mapped:
+        check_fits(size, "this model", where=str(path))
+    with translated(path, do=OTHERWISE), safe_open(path, framework="numpy") as file:
+        metadata = file.metadata() or {}
+        names = file.keys()
+        arrays = _mapped(path) if mapped else {name: file.get_tensor(name) for name in names}
     return _build(path, metadata.get(METADATA), arrays)
 
 
@@ -121,8 +118,8 @@ def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -
             do="build the model from its arrays (er.models.TransE(...), ...) and write it with "
             "er.models.save",
         )
+    content = parse_json(header, f"the header of {path}")
     try:
-        content = json.loads(header)
         if content["format"] != 1 or content["model"] not in NAMED:
             raise InputError(
                 f"{path} holds an unknown model or format",
@@ -140,10 +137,10 @@ def _build(path: Path, header: str | None, arrays: Mapping[str, NDArray[Any]]) -
             )
             raise InputError(f"{path}: header and arrays do not match", got=got)
         model = kind(**arrays, **options)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
+        return model.described(vocabulary=content.get("vocabulary"), known_as=content.get("known_as"))
+    except InputError:
+        raise
+    except Exception as error:  # a header can hold anything
         raise InputError(
             f"{path} has a damaged header", got=f"{type(error).__name__}: {error}"
         ) from None
-    return model.described(vocabulary=content.get("vocabulary"), known_as=content.get("known_as"))

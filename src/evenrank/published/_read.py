@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from evenrank._internal.files import as_path, expanded
+from evenrank._internal.reading import content
 from evenrank.errors import EvenrankError, InputError, UnknownMetricError
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Expression
@@ -130,13 +132,12 @@ def _read(source: str | os.PathLike[str]) -> str:
     path = expanded(as_path(source))
     bundled = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if ".csv" in file.name)
     file = folder / f"{source}.csv" if source in bundled and not path.exists() else path
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    if isinstance(file, Path) and not file.exists():
         allowed = f"a CSV file, or {', '.join(bundled)}"
-        raise InputError("no such file of results", got=str(source), allowed=allowed) from None
-    except OSError as error:
-        raise InputError(f"cannot read {source}", got=error.strerror or str(error)) from None
+        raise InputError("no such file of results", got=str(source), allowed=allowed)
+    try:
+        raw = content(file, pipe=True) if isinstance(file, Path) else file.read_bytes()
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(
             f"cannot read {source}", got="bytes that are not UTF-8", do="save it as CSV in UTF-8"

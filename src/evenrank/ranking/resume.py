@@ -250,7 +250,7 @@ def _read(path: Path) -> dict[str, Any] | None:
             raise TypeError
         if not isinstance(manifest["protocol"], dict):
             raise TypeError
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
             f"{path} is not a manifest of evenrank", do="choose another folder, or delete this one"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank._internal import columns
+from evenrank._internal import columns, reading
 from evenrank.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
 METADATA = "evenrank"
+FORMATS = "it may be damaged, truncated or of another format than .parquet, .csv and .tsv"
+WIDE = ("Int128", "UInt128")  # types of polars that NumPy lacks
+EXTRA = 48  # bytes that a row of `Ranks` takes while it is checked, beside its columns
 
 
 def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -28,43 +32,36 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
             got=str(path),
             do=f"pass a file, or read all with er.stream('{path}')",
         )
-    mark, kind = f"# {METADATA} ", path.suffix.lower()
-    try:
-        if kind in columns.TEXT:
-            with path.open(encoding="utf-8") as file:
-                first = file.readline()
-            own = first.startswith(mark)
+    mark, kind = f"# {METADATA} ".encode(), path.suffix.lower()
+    if kind in columns.TEXT:
+        text = reading.content(path).removeprefix(codecs.BOM_UTF8)
+        own = text.startswith(mark)
+        protocol: str | bytes = text[len(mark) : text.find(b"\n") % (len(text) + 1)] if own else b"{}"
+        with reading.translated(path, do=FORMATS):
             frame = pl.read_csv(
-                path, separator="," if kind == ".csv" else "\t", skip_lines=int(own), infer_schema=False
+                codecs.BOM_UTF8 + text,  # else polars takes names like "x\x01" for compressed data
+                separator="," if kind == ".csv" else "\t",
+                skip_lines=int(own),
+                infer_schema=False,
             )
-            protocol = json.loads(first.removeprefix(mark)) if own else {}
-        else:
-            frame = pl.read_parquet(path)
-            protocol = json.loads(pl.read_parquet_metadata(path).get(METADATA, "{}"))
-    except FileNotFoundError:
-        raise InputError("no such file", got=str(path)) from None
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise unreadable(path, error) from None
-    if kind in columns.TEXT:  # an empty text is written as ""
         with columns.errors_name_file(str(path)):
-            for column in frame:
+            for column in frame:  # an empty text is written as ""
                 _check_null(column, f"empty cell in column {column.name}, or a line cut short")
-    return frame, check_protocol(protocol, path)
+        return frame, read_protocol(protocol, path)
+    frame = reading.read_parquet(path, path, extra=EXTRA, do=FORMATS)
+    with reading.translated(path, do=FORMATS):
+        protocol = pl.read_parquet_metadata(path).get(METADATA, "{}")
+    return frame, read_protocol(protocol, path)
 
 
-def unreadable(path: str | Path, error: BaseException) -> InputError:
-    """Build the error for a file that cannot be read."""
-    return InputError(
-        f"cannot read {path}",
-        got=str(error).splitlines()[0],
-        do="it may be damaged, truncated or of another format than .parquet, .csv and .tsv",
-    )
-
-
-def check_protocol(protocol: Any, path: str | Path) -> dict[str, str]:
-    """Check that the protocol of a file is a JSON object."""
+def read_protocol(text: str | bytes, path: str | Path) -> dict[str, Any]:
+    """Read the protocol of a file: a JSON object of texts."""
+    protocol = reading.parse_json(text, f"the protocol in {path}")
     if not isinstance(protocol, dict):
         raise InputError(f"the protocol in {path} must be a JSON object", got=type(protocol).__name__)
+    for name, value in protocol.items():
+        if isinstance(value, dict | list):
+            raise InputError(f"{path}: {name} of the protocol must be a text", got=json.dumps(value))
     return protocol
 
 
@@ -77,6 +74,13 @@ def numbers(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     if column.dtype == pl.String:
         column = column.cast(pl.Float64, strict=False)
         _check_null(column, f"a cell that is not a number in column {name}", frame[name])
+    elif not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
+        raise InputError(f"column {name} must be numbers", got=f"type {column.dtype}")
+    elif str(column.dtype) in WIDE:
+        column = column.cast(pl.Int64, strict=False)
+        _check_null(column, f"a number of more than 64 bits in column {name}", frame[name])
+    elif column.dtype.is_decimal():
+        column = column.cast(pl.Float64)
     return np.asarray(column.to_numpy())
 
 
@@ -84,7 +88,10 @@ def key_array(column: pl.Series) -> NDArray[Any]:
     """Return a key column; whole numbers become text if there are empty cells."""
     import polars as pl
 
-    as_text = column.dtype.is_integer() and column.null_count()
+    kind = column.dtype
+    if kind in (pl.Struct, pl.Array, pl.Object):
+        raise InputError(f"key {column.name} must be texts or numbers", got=f"type {kind}")
+    as_text = str(kind) in WIDE or (kind.is_integer() and column.null_count())
     return np.asarray((column.cast(pl.String) if as_text else column).to_numpy())
 
 

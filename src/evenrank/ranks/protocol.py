@@ -82,7 +82,9 @@ class Sampled:
     seed: int
     with_targets: bool = False
     sampled: ClassVar[bool] = True
-    pattern: ClassVar = re.compile(r"(\d+) sampled per query, seed (\d+)(, and its other targets)?")
+    pattern: ClassVar = re.compile(
+        r"(\d{1,18}) sampled per query, seed (\d{1,99})(, and its other targets)?"
+    )
 
     def __str__(self) -> str:
         """Return the text used in files."""

@@ -9,7 +9,6 @@ candidates once, and two columns of counts for each model.
 from __future__ import annotations
 
 import io
-import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrank._internal import columns
+from evenrank._internal import columns, reading
 from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
 from evenrank.graphs import Graph
@@ -160,22 +159,17 @@ class Benchmark:
 
 def read(path: Path, candidates: int | None = None) -> list[Source]:
     """Read a file of ranks, or all ranks that are stored in a report."""
-    from polars.exceptions import PolarsError
-
     if path.suffix.lower() not in (".html", ".htm"):
         return [Source(str(path), Ranks.load(path, candidates=candidates), path.stem)]
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}", got=getattr(error, "strerror", None) or error) from None
+    raw = reading.content(path)
+    with reading.translated(path):
+        text = raw.decode()
     found = PLACE.search(text)
     if found is None:
         raise InputError(f"{path} is not a report of evenrank", got="a page without ranks")
-    try:
-        kept = [source for benchmark in json.loads(found[1]) for source in _unpack(benchmark, str(path))]
-    except (ValueError, KeyError, TypeError, AttributeError, PolarsError) as error:
-        what = str(error).partition("\n")[0]
-        raise InputError(f"{path} is damaged", got=what or type(error).__name__) from None
+    benchmarks = reading.parse_json(found[1], f"the data in {path}")
+    with reading.translated(path), columns.errors_name_file(str(path)):
+        kept = [source for benchmark in benchmarks for source in _unpack(benchmark, str(path))]
     if not kept:
         raise InputError(
             f"{path} has no ranks stored in it", do="write it again from files, and keep the ranks"
@@ -304,9 +298,7 @@ def pack(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
-    import polars as pl
-
-    frame = pl.read_parquet(io.BytesIO(b64decode(kept["parquet"])))
+    frame = reading.read_parquet(b64decode(kept["parquet"]), where)
     column = {name: frame[name].to_numpy() for name in frame.columns}
     keys = {name.removeprefix("key "): c for name, c in column.items() if name.startswith("key ")}
     for i, model in enumerate(kept["models"]):

@@ -11,7 +11,9 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from numpy.typing import NDArray
 
+from evenrank._internal import reading
 from evenrank._internal.mapped import load_array
+from evenrank._internal.reading import parse_json
 from evenrank.errors import InputError
 from evenrank.graphs.layouts import dictionary
 
@@ -54,10 +56,7 @@ def require(folder: Path, *files: str) -> None:
 def settings(folder: Path, *needed: str, numbers: Sequence[str]) -> dict[str, Any]:
     """Read training settings, and check that `needed` and `numbers` are among them."""
     file = folder / SETTINGS
-    try:
-        content = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise InputError(f"cannot read {file}", got=str(error), do="it may be damaged") from None
+    content = parse_json(reading.content(file), str(file))
     found = content if isinstance(content, dict) else {}
     missing = [key for key in (*needed, *numbers) if key not in found]
     if missing:
@@ -70,11 +69,7 @@ def settings(folder: Path, *needed: str, numbers: Sequence[str]) -> dict[str, An
 
 def table(file: Path) -> NDArray[Any]:
     """Read a table that NumPy saved; one that takes much of the memory is mapped."""
-    try:
-        rows = load_array(file)
-    except (ValueError, EOFError, OSError) as error:
-        got = str(error).splitlines()[0]
-        raise InputError(f"cannot read {file}", got=got, do="it may be damaged or truncated") from None
+    rows = load_array(file)
     if rows.ndim != 2:
         raise InputError(f"{file} must be a table", got=f"shape {rows.shape}", allowed="a row per name")
     return rows

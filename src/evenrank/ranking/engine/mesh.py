@@ -31,6 +31,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from evenrank._internal.arrays import Floats, Ints, host
 from evenrank._internal.checks import check_type
+from evenrank._internal.columns import is_whole
 from evenrank.errors import EvenrankError, InputError
 from evenrank.ranking.engine._count import batch, refuse_nan
 from evenrank.ranking.engine._device import Device, cuda_is_there
@@ -258,7 +259,7 @@ def _described(text: str, device: str) -> DeviceMesh:
     """Arrange all processes as described; a dimension without a number takes all that are left."""
     items = [item.strip().partition("=") for item in text.split(",")]
     names = tuple(name for name, _, _ in items)
-    fine = all(name in DIVIDED and (number.isdigit() or not sign) for name, sign, number in items)
+    fine = all(name in DIVIDED and (is_whole(number) or not sign) for name, sign, number in items)
     if not fine or len(set(names)) < len(names):
         raise InputError("unknown mesh", got=repr(text), allowed=ALLOWED)
     _join(device)

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +19,10 @@ import numpy as np
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import COUNTS, LARGEST, TEXT, errors_name_file
+from evenrank._internal.reading import check_regular, check_rows, translated
 from evenrank.errors import InputError
 from evenrank.metrics.tally import Histogram
-from evenrank.ranks.files import METADATA, check_protocol, numbers, read_table, unreadable
+from evenrank.ranks.files import FORMATS, METADATA, numbers, read_protocol, read_table
 from evenrank.ranks.ranks import TRIPLE, Groups, Ranks
 from evenrank.ranks.streams._files import Part, cut, local, scan
 from evenrank.ranks.streams._tallies import (
@@ -67,10 +67,9 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
     with _reading(where, path):
         frame, protocol = _open(path, part)
         none = frame.head(0).collect()
-        protocol = None if protocol is None else check_protocol(protocol, where)
-    # ranks without rows check the columns
-    empty = Ranks.from_frame(none, candidates=question.candidates, protocol=protocol, where=where)
     with errors_name_file(where):
+        # ranks without rows check the columns
+        empty = Ranks.from_frame(none, candidates=question.candidates, protocol=protocol, where=where)
         if question.by:
             Groups(empty, question.by)
         units = _units(empty, question.average)
@@ -79,6 +78,8 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
         if _in_schema(none, (*question.by, *units), question.candidates):
             counted = _whole(frame, empty, units, question)
         counted = counted or _by_rows(frame, units, question, part.start, where)
+        if part.rows is not None:
+            check_rows(int(counted[1][COUNT].sum()), part.rows)
     origin = Origin(empty.protocol, empty.ties, weighted=empty.weights is not None)
     return Tallies(question, *counted, () if protocol is None else (origin,))
 
@@ -86,17 +87,14 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
 @contextmanager
 def _reading(where: str, path: Path) -> Iterator[None]:
     """Raise `DamagedError` for files that polars cannot read, or that contain invalid ranks."""
-    import polars as pl
-
+    if not path.exists():
+        raise InputError("no such file", got=where, do="all workers must be able to read it")
     try:
-        yield
-    except FileNotFoundError:
-        raise InputError("no such file", got=where, do="all workers must be able to read it") from None
+        with translated(where, do=FORMATS):
+            yield
     except InputError as error:
         text = str(error)
         raise DamagedError(text if where in text else text.replace(str(path), where)) from None
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DamagedError(str(unreadable(where, error))) from None
 
 
 def _open(path: Path, part: Part) -> tuple[pl.LazyFrame, dict[str, str] | None]:
@@ -106,9 +104,10 @@ def _open(path: Path, part: Part) -> tuple[pl.LazyFrame, dict[str, str] | None]:
     if path.suffix.lower() in TEXT:
         table, protocol = read_table(path)
         return table.lazy(), protocol
+    check_regular(path)
     frame = scan(path) if part.rows is None else scan(path).slice(part.start, part.rows)
     metadata = None if part.start else pl.read_parquet_metadata(path)
-    return frame, None if metadata is None else json.loads(metadata.get(METADATA, "{}"))
+    return frame, None if metadata is None else read_protocol(metadata.get(METADATA, "{}"), path)
 
 
 def _units(empty: Ranks, average: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from evenrank._internal.columns import TEXT, as_list
 from evenrank._internal.files import as_path
 from evenrank._internal.optional import need
+from evenrank._internal.reading import check_regular, parquet_rows, translated
 from evenrank.errors import InputError
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -136,13 +137,13 @@ def cut(file: str, rows: int = PART) -> list[Part]:
 
     Text files and URLs stay whole, and so do files that cannot be opened, which raise when counted.
     """
-    import polars as pl
-
     if is_remote(file) or file.lower().endswith(TEXT):
         return [Part(file)]
     try:
-        length = scan(Path(file)).select(pl.len()).collect().item()
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        with translated(file):
+            check_regular(file)
+            length = parquet_rows(Path(file))
+    except InputError:
         return [Part(file)]
     return [Part(file, start, min(rows, length - start)) for start in range(0, length, rows)] or [
         Part(file)

@@ -7,14 +7,14 @@ model is a black box: PyKEEN has to unpickle it, and computes its scores.
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evenrank._internal.optional import need
+from evenrank._internal.reading import content
 from evenrank.errors import InputError
 from evenrank.models.readers._beside import mentions, named, require
 from evenrank.models.readers.checkpoint import TRUST, Checkpoint, damaged, torch_file
@@ -97,10 +97,10 @@ def _no_model(file: Path, content: Any) -> InputError:
 
 def _names(file: Path) -> list[str]:
     """Read the names of rows that a pipeline saved beside its model, quoted as by pandas."""
+    text = content(file)
     try:
-        with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
-            _, *rows = csv.reader(lines, delimiter="\t")
+        _, *rows = csv.reader(io.StringIO(text.decode(), newline=""), delimiter="\t")
         names = {int(number): name for number, name in rows}
         return [names[i] for i in range(len(names))]
-    except (OSError, EOFError, ValueError, KeyError, csv.Error, zlib.error) as error:
+    except (ValueError, KeyError, csv.Error) as error:
         raise damaged(file, error) from None

@@ -188,7 +188,7 @@ import trec run.txt --qrels run.txt --candidates 9 -> run.txt
 import libkge run.txt --candidates 9 -> run.txt has no ranks of examples
 import ogb ranks.npy -> no y_pred_pos; got ranks
 import wikikg90m ranks.npy -> unknown array; got ranks
-import ogb answers.jsonl -> cannot read answers.jsonl; got no array that NumPy saved; it may be damaged, or of another format
+import ogb answers.jsonl -> cannot read answers.jsonl; got no array that NumPy saved; it may be
 import lists answers.jsonl --data nations --order best -> unknown value of --order; got 'best'
 """.strip().splitlines()
 ]

@@ -253,6 +253,47 @@ def test_data_show_and_check(tmp_path):
     )
 
 
+def fails(*args):
+    return run(*args, code=2)
+
+
+def test_every_command_that_reads_a_graph_takes_the_order_of_its_columns(tmp_path):
+    graph, folder = er.load("nations"), tmp_path / "htr"
+    folder.mkdir()
+    for split, triples in graph.splits.items():
+        rows = [(graph.entities[h], graph.entities[t], graph.relations[r]) for h, r, t in triples]
+        (folder / f"{split}.txt").write_text("".join("\t".join(row) + "\n" for row in rows))
+    question = "which column is the relation"
+    for command in (
+        ["data", "show", folder],
+        ["data", "check", folder],
+        ["atlas", "build", folder, "-o", tmp_path / "atlas.parquet"],
+        ["rank", "nations/transe", "--data", folder, "-m", "mrr"],
+    ):
+        assert question in fails(*command)
+        assert run(*command, "--columns", "htr")
+    assert (
+        json.loads(run("data", "show", folder, "--columns", "htr", "--format", "json"))["hash"]
+        == graph.hash
+    )
+    ranks = tmp_path / "ranks.parquet"
+    run("rank", "nations/transe", "--data", folder, "--columns", "htr", "-o", ranks)
+    by = ["evaluate", ranks, "--by", "cardinality", "--data", folder, "-m", "mrr"]
+    assert question in fails(*by)
+    of_name = run("evaluate", ranks, "--by", "cardinality", "--data", "nations", "-m", "mrr")
+    assert run(*by, "--columns", "htr") == of_name
+    assert "--columns needs a graph" in fails("evaluate", ranks, "--columns", "htr")
+    assert "--columns needs a graph" in fails("report", ranks, "--columns", "htr")
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text(json.dumps({"head": "usa", "relation": "embassy", "tail": None, "answers": ["uk"]}))
+    given = ["import", "lists", lists, "--sides", "tail", "-m", "mrr"]
+    assert question in fails(*given, "--data", folder)
+    assert run(*given, "--data", folder, "--columns", "htr")
+    assert "--columns needs a graph" in fails(
+        "import", "libkge", folder, "--candidates", "9", "--columns", "htr"
+    )
+
+
 def test_help_and_version():
     assert "evaluate" in run("--help")
     assert run() == run("-h") == run("--help")

@@ -231,7 +231,7 @@ def test_bundled_rows_reproduce_the_published_files(name):
 
 names = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0\ufeff"), min_size=1, max_size=5
-)
+).filter(lambda name: name.strip() == name and not name.startswith("#"))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -242,9 +242,10 @@ names = st.text(
 )
 def test_any_names_are_preserved(train, test, crlf, tmp_path):
     words = [{cell.strip().lower() for cell in rows[0]} for rows in (train, test)]
-    assume(all("relation" not in w and "r" not in w and "predicate" not in w for w in words))
+    assume(not any(w & {"r", "p", "rel", "type"} for w in words))  # may be the words of a header
     end = "\r\n" if crlf else "\n"
-    graph = load(put(tmp_path, train__tsv=lines(train, end=end), test__tsv=lines(test, end=end)))
+    files = put(tmp_path, train__tsv=lines(train, end=end), test__tsv=lines(test, end=end))
+    graph = load(files, columns="hrt")  # a few triples of any names may look like any order
     for split, rows in {"train": train, "test": test}.items():
         named = [
             (graph.entities[h], graph.relations[r], graph.entities[t])
@@ -256,9 +257,9 @@ def test_any_names_are_preserved(train, test, crlf, tmp_path):
     assert graph.entities == (*sorted(seen), *sorted(others))
 
 
-@pytest.mark.parametrize("name", ["x\x01", "xچ", "\x1f", "#", "'", '"', " ", "null", "1e5", "\x0b"])
+@pytest.mark.parametrize("name", ["x\x01", "xچ", "\x1f", "#", "'", '"', "null", "1e5", "a b"])
 def test_names_that_resemble_headers_or_ids_are_names(name, tmp_path):
-    graph = load(put(tmp_path, train__txt=lines([(name, name, "b")])))
+    graph = load(put(tmp_path, train__txt=lines([(name, name, "b"), ("b", name, name)])))
     assert graph.relations == (name,)
     assert set(graph.entities) == {name, "b"}
 
@@ -498,12 +499,12 @@ BAD = {
     "it evens out": (dict(train__txt=GOOD + "a\tb\nc\td\te\tf\n"), "train.txt:4: .*got 2 fields"),
     "first line": (dict(train__txt="a b\n"), "train.txt:1: expected 3 fields; got 2 fields"),
     "first, comma": (dict(train__txt="a,b,c,d\n"), "train.txt:1: expected 3 fields; got 4 fields"),
-    "blank line": (
-        dict(train__txt=GOOD + "\n" + GOOD),
-        "train.txt:4: expected 3 fields; got an empty line",
+    "ragged after a blank line": (
+        dict(train__txt="\n" + GOOD + "a\tb\n"),
+        "train.txt:5: expected 3 fields; got 2 fields",
     ),
-    "blank first": (dict(train__txt="\r\n" + GOOD), "train.txt:1: expected 3 fields; got an empty line"),
-    "blank last": (dict(train__txt=GOOD + "\n"), "train.txt:4: expected 3 fields; got an empty line"),
+    "only comments": (dict(train__txt="# nothing\n#\n"), "train.txt: an empty file; got only comments"),
+    "blank name": (dict(train__txt=GOOD + " \tr\tb\n"), "train.txt:4: no head; got None"),
     "ragged csv": (dict(train__csv='"a",r,b\na,b\n'), "train.csv:2: expected 3 fields; got 2 fields"),
     "bad csv": (dict(train__csv='a,r,b\n"a"x,r,b\n'), "train.csv:2: not CSV; got ',' expected after"),
     "empty name": (dict(train__txt=GOOD + "a\t\tb\n"), "train.txt:4: no relation; got None"),

@@ -13,6 +13,7 @@ from evenrank.cli._output import show
 from evenrank.cli._shell import (
     Average,
     CandidatesOption,
+    ColumnsOption,
     Format,
     FormatOption,
     Level,
@@ -162,6 +163,7 @@ def report_command(
         list[str] | None,
         typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}; repeatable."),
     ] = None,
+    columns: ColumnsOption = None,
     level: Level = 0.95,
     on: On = None,
     candidates: CandidatesOption = None,
@@ -186,7 +188,9 @@ def report_command(
     paths = out or ([] if form else [Path("report.html")])
     for path in paths:  # before the work, not after it
         check_ending(path)
-    graphs = [load(name) for name in data or ()]
+    if columns is not None and not data:
+        raise InputError("--columns needs a graph", do="name it with --data NAME_OR_FOLDER")
+    graphs = [load(name, columns=columns) for name in data or ()]
     with Progress("reading ranks"):
         report = Report(
             *ranks,

@@ -15,6 +15,7 @@ from evenrank.cli._shell import (
     GRAPH,
     KNOWN,
     AtlasArgument,
+    ColumnsOption,
     FilterOption,
     FormatOption,
     QuietOption,
@@ -103,7 +104,12 @@ def data_fetch(
 
 
 @data_app.command("show")
-def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOrJson = "table") -> None:
+def data_show(
+    graph: GraphArgument,
+    unseen: UnseenOption = "keep",
+    columns: ColumnsOption = None,
+    form: TableOrJson = "table",
+) -> None:
     """Show the contents of a graph.
 
     Shows published facts if a benchmark is not on this machine.
@@ -122,7 +128,7 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOr
         sizes = [f"  {label:9}  {n:,}" for label, n in {**counts, **entry.splits}.items()]
         text = "\n".join([entry.name, *sizes, *lines])
     else:
-        loaded = load(graph, unseen=unseen)
+        loaded = load(graph, unseen=unseen, columns=columns)
         text = "\n".join([repr(loaded), *lines])
         content = {
             "name": loaded.name,
@@ -137,7 +143,12 @@ def data_show(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOr
 
 
 @data_app.command("check")
-def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableOrJson = "table") -> None:
+def data_check(
+    graph: GraphArgument,
+    unseen: UnseenOption = "keep",
+    columns: ColumnsOption = None,
+    form: TableOrJson = "table",
+) -> None:
     """Check a graph for duplicates, leaks and unseen entities.
 
     Examples
@@ -145,7 +156,7 @@ def data_check(graph: GraphArgument, unseen: UnseenOption = "keep", form: TableO
     evenrank data check nations
     evenrank data check FOLDER -o findings.json
     """
-    findings = load(graph, unseen=unseen).findings()
+    findings = load(graph, unseen=unseen, columns=columns).findings()
     if form == "json":
         echo_json([{"severity": severity, "finding": text} for severity, text in findings])
         return
@@ -251,6 +262,7 @@ def atlas_build(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write. By default your own atlas.")
     ] = None,
+    columns: ColumnsOption = None,
     form: TableOrJson = "table",
 ) -> None:
     """Count the candidates of your own graphs.
@@ -266,7 +278,9 @@ def atlas_build(
         got = f"{len(name)} names for {len(folders)} folders"
         raise InputError("names and folders do not match", got=got)
     names: Sequence[str | None] = name or [None] * len(folders)
-    graphs = [load(folder, name=one) for folder, one in zip(folders, names, strict=True)]
+    graphs = [
+        load(folder, name=one, columns=columns) for folder, one in zip(folders, names, strict=True)
+    ]
     for folder, graph in zip(folders, graphs, strict=True):
         entry = registry.lookup(graph.name)
         if entry is not None:

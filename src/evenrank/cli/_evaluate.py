@@ -16,6 +16,7 @@ from evenrank.cli._shell import (
     Average,
     By,
     CandidatesOption,
+    ColumnsOption,
     Format,
     FormatOption,
     Level,
@@ -32,7 +33,7 @@ from evenrank.cli._shell import (
     once,
 )
 from evenrank.errors import InputError
-from evenrank.graphs import load
+from evenrank.graphs import Order, load
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import ALIASES, HITS_NAMES, NAMES, parse
@@ -74,6 +75,7 @@ def evaluate_command(
     data: Annotated[
         str | None, typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}.")
     ] = None,
+    columns: ColumnsOption = None,
     interval: Annotated[
         Method | None, typer.Option(help="Add confidence intervals: delta method or bootstrap.")
     ] = None,
@@ -121,7 +123,7 @@ def evaluate_command(
         "--runs": runs,
         "--interval": interval is not None,
         "--averages": every_average,
-        "--data": data is not None or (whole and stratified),
+        "--data": data is not None or columns is not None or (whole and stratified),
     }
     if not any(needs_rows.values()) and (average == "micro" or not whole):
         question = {"by": keys, "average": average, "candidates": candidates}
@@ -137,7 +139,7 @@ def evaluate_command(
         )
     paths = list(map(Path, ranks))
     loaded = [Ranks.load(path, candidates=candidates) for path in paths]
-    loaded = _stratified(loaded, (*keys, *average.split(",")), data)
+    loaded = _stratified(loaded, (*keys, *average.split(",")), data, columns)
     ties = tie_rule(loaded, ties)
     made: Shown
     if runs:
@@ -186,9 +188,13 @@ def _evaluated(
     return side_by_side(list(zip(names, counted, strict=True)), wanted, ties=ties)
 
 
-def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> list[Ranks]:
+def _stratified(
+    loaded: list[Ranks], keys: Sequence[str], data: str | None, columns: Order | None
+) -> list[Ranks]:
     """Add the requested strata that the ranks do not have yet."""
     needed = [name for name in STRATA if name in keys and any(name not in r.keys for r in loaded)]
+    if columns is not None and data is None:
+        raise InputError("--columns needs a graph", do="name it with --data NAME_OR_FOLDER")
     if data is None:
         if needed:
             raise InputError(
@@ -198,7 +204,7 @@ def _stratified(loaded: list[Ranks], keys: Sequence[str], data: str | None) -> l
         return loaded
     if not needed:
         raise InputError("--data has no effect without a stratum", allowed=f"--by {', '.join(STRATA)}")
-    graph = load(data)
+    graph = load(data, columns=columns)
     return [strata(ranks, graph, *needed) for ranks in loaded]
 
 

@@ -23,6 +23,7 @@ from evenrank.cli._shell import (
     GRAPH,
     Average,
     By,
+    ColumnsOption,
     FormatOption,
     Metrics,
     OwnTies,
@@ -100,6 +101,7 @@ class Asked(NamedTuple):
 def _asked(
     *,
     data: Annotated[str | None, typer.Option(autocompletion=complete_graph, help=GRAPH)] = None,
+    columns: ColumnsOption = None,
     split: SplitOption = "test",
     sides: Annotated[
         Literal["both", "tail", "head", "relation"], typer.Option(help="The sides that were predicted.")
@@ -112,11 +114,16 @@ def _asked(
 ) -> Asked:
     """Load the graph, if there is one, and ask it for the task."""
     if data is None:
-        given = {"sides": sides != "both", "filter": filter_ != "all", "unseen": unseen != "keep"}
+        given = {
+            "columns": columns is not None,
+            "sides": sides != "both",
+            "filter": filter_ != "all",
+            "unseen": unseen != "keep",
+        }
         for option in (option for option, changed in given.items() if changed):
             raise InputError(f"--{option} needs a graph", do=NAME_IT)
         return Asked(None, None, split, model or "")
-    graph = load(data, unseen=unseen)
+    graph = load(data, unseen=unseen, columns=columns)
     return Asked(graph, graph.task(split, sides=sides, filter=splits(filter_)), split, model or "")
 
 

@@ -21,6 +21,7 @@ from evenrank.cli._shell import (
     GRAPH,
     Average,
     By,
+    ColumnsOption,
     FormatOption,
     Metrics,
     OwnTies,
@@ -58,6 +59,7 @@ def rank_command(
         ),
     ],
     data: Annotated[str, typer.Option(autocompletion=complete_graph, help=GRAPH)],
+    columns: ColumnsOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -148,7 +150,7 @@ def rank_command(
     files, folders = _places(model, out), _folders(model, checkpoint)
     wanted = [parse(name) for name in metric or ()]  # before the work
     rule = unseen or (preset(protocol).unseen if protocol else None)
-    graph = load(data, unseen=rule or "keep")
+    graph = load(data, unseen=rule or "keep", columns=columns)
 
     @cache
     def ask(graph: Graph) -> Task:

@@ -10,7 +10,7 @@ import typer
 
 from evenrank.cli._command import App, check_place
 from evenrank.errors import InputError
-from evenrank.graphs import Unseen, atlas, registry
+from evenrank.graphs import Order, Unseen, atlas, registry
 from evenrank.metrics.ties import Ties
 
 
@@ -107,6 +107,13 @@ FilterOption = Annotated[
 ]
 UnseenOption = Annotated[
     Unseen, typer.Option(help="Keep or drop entities and relations not seen in training.")
+]
+ColumnsOption = Annotated[
+    Order | None,
+    typer.Option(
+        "--columns",
+        help="Order of the columns of triples: h head, r relation, t tail. By default by the names.",
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no notes.")]
 KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}

@@ -1,7 +1,9 @@
 """Knowledge graphs: read from files, bundled, or downloaded by the name of a benchmark.
 
 - `graph`      `Graph`: triples of ids in splits
-- `layouts`    files of triples
+- `layouts`    files of triples: which files there are, and what they are for
+- `text`       lines of text
+- `orders`     the order of their columns
 - `registry`   the benchmarks known by name
 - `download`   checked downloads
 - `make_task`  the ranking task of a split
@@ -12,7 +14,7 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from dataclasses import replace
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -22,16 +24,22 @@ from evenrank._internal.checks import check_type
 from evenrank._internal.files import expanded
 from evenrank.errors import InputError
 from evenrank.graphs import registry
-from evenrank.graphs.graph import Finding, Graph, Unseen, check_unseen
+from evenrank.graphs.graph import Finding, Graph, Order, Unseen, check_unseen
 from evenrank.graphs.layouts import read
 from evenrank.graphs.registry import Entry
 
-__all__ = ["Finding", "Graph", "Place", "Unseen", "load", "where"]
+__all__ = ["Finding", "Graph", "Order", "Place", "Unseen", "load", "where"]
 
 Place: TypeAlias = Literal["bundled", "EVENRANK_DATA", "cache", "download", "numbers only"]
 
 
-def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | None = None) -> Graph:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    unseen: Unseen = "keep",
+    name: str | None = None,
+    columns: Order | None = None,
+) -> Graph:
     """Load a graph from a folder, from a Parquet file, or a benchmark by its name.
 
     A benchmark (`evenrank data list`) is looked for in the package, in the folder that the environment
@@ -48,6 +56,9 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
         Whether to keep entities and relations not seen in training, as in `Graph.of`.
     name : str, optional
         Name of the graph. By default the name of the folder, file or benchmark.
+    columns : {"hrt", "htr", "rht", "thr", "trh", "rth"}, optional
+        The order of the columns in files that do not name them: h head, r relation, t tail. By default
+        it is found by the names in them; if they leave a doubt, an error asks for it.
 
     Returns
     -------
@@ -76,7 +87,7 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
     check_unseen(unseen)
     folder = expanded(path)
     if path and os.path.exists(folder):  # Path("") is the folder one is in
-        return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen)
+        return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen, columns)
     entry = registry.lookup(path) if isinstance(path, str) else None
     if entry is None:
         allowed = "a folder, a Parquet file, or a benchmark such as fb15k237 or nations"
@@ -86,13 +97,13 @@ def load(path: str | os.PathLike[str], *, unseen: Unseen = "keep", name: str | N
     bundled = _bundled(entry)
     if bundled.is_file():
         with as_file(bundled) as file:
-            return _load(file, name, unseen)
+            return _load(file, name, unseen, columns)
     own = _own(entry)
     if own is not None:
-        return _load(own, name, unseen, entry)
+        return _load(own, name, unseen, columns, entry)
     from evenrank.graphs.download import fetch
 
-    return _load(fetch(entry), name, unseen)
+    return _load(fetch(entry), name, unseen, columns)
 
 
 def where(entry: Entry) -> Place:
@@ -126,15 +137,16 @@ def where(entry: Entry) -> Place:
     return "download" if entry.mirrors else "numbers only"
 
 
-def _load(path: Path, name: str, unseen: Unseen, entry: Entry | None = None) -> Graph:
+def _load(
+    path: Path, name: str, unseen: Unseen, columns: Order | None, entry: Entry | None = None
+) -> Graph:
     """Read a graph and, for a benchmark, check that it is the published one."""
-    splits, entities, relations = read(path)
-    make = partial(Graph.of, splits, entities=entities, relations=relations, name=name)
-    if entry is None:
-        return make(unseen=unseen)
-    graph = make(unseen="keep")
-    registry.check(entry, graph, path)
-    return graph if unseen == "keep" else make(unseen=unseen)
+    splits, entities, relations, remarks = read(path, columns)
+    graph = Graph.of(splits, entities=entities, relations=relations, name=name)
+    if entry is not None:
+        registry.check(entry, graph, path)
+    graph = replace(graph, remarks=remarks)
+    return graph if unseen == "keep" else graph.drop_unseen()
 
 
 def _bundled(entry: Entry) -> Traversable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
@@ -30,6 +30,8 @@ Finding: TypeAlias = tuple[Literal["ok", "note", "warning"], str]
 
 SPLITS = ("train", "valid", "test")
 PARTS = ("head", "relation", "tail")
+FACTS = "facts"  # known triples that belong to training, but are not learned from, as in Neural LP
+Order: TypeAlias = Literal["hrt", "htr", "rht", "thr", "trh", "rth"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -46,11 +48,13 @@ class Graph:
     entities, relations : sequence of str or range
         Names in the order of their ids, or a range if there are only ids.
     splits : dict of str to array of int
-        The triples of each split, of shape (n, 3).
+        The triples of each split, of shape (n, 3). Those of a split `facts` count as seen in training.
     unseen : {"keep", "drop"}, default "keep"
         Whether entities and relations not seen in training were kept.
     dropped : tuple of str, default ()
         What `unseen="drop"` left out, in words.
+    remarks : tuple of str, default ()
+        What the reader of the files found, in words.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Graph:
     splits: dict[str, Ints]
     unseen: Unseen = "keep"
     dropped: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Make the arrays read-only, so that the hash stays true."""
@@ -99,6 +104,7 @@ class Graph:
         relations: int | range | Iterable[str] | None = None,
         name: str = "graph",
         unseen: Unseen = "keep",
+        columns: Order = "hrt",
     ) -> Self:
         """Build a graph from arrays of ids.
 
@@ -116,6 +122,8 @@ class Graph:
             "drop" follows PyKEEN's protocol: entities and relations not seen in training leave the
             vocabulary, their triples leave the other splits, and the rest is renumbered in the same
             order. If there were only ids, the previous ids become the names.
+        columns : {"hrt", "htr", "rht", "thr", "trh", "rth"}, default "hrt"
+            The order of the columns of the arrays: h head, r relation, t tail.
 
         Returns
         -------
@@ -143,11 +151,13 @@ class Graph:
         if "train" not in given:
             raise InputError("a graph needs a train split", got=", ".join(given) or "no splits")
         order = [*(split for split in SPLITS if split in given), *(s for s in given if s not in SPLITS)]
-        arrays = {split: _array(split, given[split]) for split in order}
+        check_order(columns)
+        taken = [columns.index(letter) for letter in "hrt"]
+        arrays = {split: as_triples(split, given[split])[:, taken] for split in order}
         if not len(arrays["train"]):
             raise InputError("the train split has no triples", do="add at least one")
         named, kinds = _names("entities", entities), _names("relations", relations)
-        splits = {s: ids(array, named, kinds, where=f"{s} row ") for s, array in arrays.items()}
+        splits = {s: ids(array, named, kinds, f"{s} row {{}}".format) for s, array in arrays.items()}
         rows = np.concatenate(list(splits.values()))
         graph = cls(
             name,
@@ -175,7 +185,7 @@ class Graph:
     @cached_property
     def _seen(self) -> Self:
         """The graph without entities and relations not seen in training."""
-        seen = self._present("train")
+        seen = self._present(*self.training)
         entity, relation = (np.cumsum(mask) - 1 for mask in seen)
         lost = {split: (rows, text) for split, rows, text in self._unseen()}
         kept = {s: t[~lost[s][0]] if s in lost else t for s, t in self.splits.items()}
@@ -192,7 +202,13 @@ class Graph:
             {split: _numbered(triples, entity, relation) for split, triples in kept.items()},
             "drop",
             tuple(notes),
+            self.remarks,
         )
+
+    @property
+    def training(self) -> tuple[str, ...]:
+        """The splits that show a model its entities and relations: train, and facts if there are any."""
+        return ("train", FACTS) if FACTS in self.splits else ("train",)
 
     def _present(self, *splits: str) -> tuple[Mask, Mask]:
         """Mark the entities and the relations that occur in some splits."""
@@ -205,7 +221,7 @@ class Graph:
 
     def _unseen(self) -> Iterator[tuple[str, Mask, str]]:
         """Yield each split with something not seen in training, a mask of its triples, and a note."""
-        entities, relations = self._present("train")
+        entities, relations = self._present(*self.training)
         for split, triples in self.splits.items():
             rows = ~(entities[triples[:, ::2]].all(axis=1) & relations[triples[:, 1]])
             if rows.any():
@@ -276,7 +292,7 @@ class Graph:
         Parameters
         ----------
         *splits : str
-            The splits to look at. By default the training split.
+            The splits to look at. By default those of `training`.
 
         Returns
         -------
@@ -293,7 +309,7 @@ class Graph:
         >>> Graph.of([[0, 0, 1], [2, 0, 1]]).types()["head"][0].tolist()
         [0, 2]
         """
-        return types(self, splits or ("train",))
+        return types(self, splits or self.training)
 
     @cached_property
     def hash(self) -> str:
@@ -340,6 +356,7 @@ class Graph:
         def judge(severity: Literal["note", "warning"], texts: Iterable[str], fine: str) -> None:
             found.extend([(severity, text) for text in texts if text] or [("ok", fine)])
 
+        found += [("note", remark) for remark in self.remarks]
         keys = self._keys()
         repeats = (self._share(s, (k[1:] == k[:-1]).sum(), "are duplicates") for s, k in keys.items())
         judge("note", repeats, "no duplicate triples within a split")
@@ -399,20 +416,27 @@ class Graph:
 
 
 def ids(
-    triples: NDArray[Any], entities: Names | None, relations: Names | None, where: str, first: int = 0
+    triples: NDArray[Any], entities: Names | None, relations: Names | None, at: Callable[[int], str]
 ) -> Ints:
-    """Return a copy of an array of ids; raise an error that names the first invalid row."""
+    """Return a copy of an array of ids; raise an error that names the place of the first invalid row."""
     limits = np.array([LARGEST if names is None else len(names) for names in (entities, relations)])
     limits = limits[[0, 1, 0]]
     good = (triples >= 0) & (triples < limits) & (triples == np.floor(triples))  # a NaN is never good
     if not good.all():
         row, column = np.argwhere(~good)[0]
         raise InputError(
-            f"{where}{row + first}: not the id of a {PARTS[column]}",
+            f"{at(int(row))}: not the id of a {PARTS[column]}",
             got=triples[row, column],
             allowed=f"whole numbers from 0 to {limits[column] - 1:,}",
         )
     return np.array(triples, dtype=np.int64, order="C")
+
+
+def check_order(order: Any) -> None:
+    """Check an order of columns."""
+    if not isinstance(order, str) or order not in get_args(Order):
+        allowed = f"{', '.join(get_args(Order))} (h head, r relation, t tail)"
+        raise InputError("unknown order of columns", got=repr(order), allowed=allowed)
 
 
 def check_unseen(unseen: Any) -> None:
@@ -422,7 +446,8 @@ def check_unseen(unseen: Any) -> None:
         raise InputError("unknown value of unseen", got=repr(unseen), allowed=allowed)
 
 
-def _array(split: str, values: ArrayLike) -> NDArray[Any]:
+def as_triples(split: str, values: ArrayLike) -> NDArray[Any]:
+    """Check that an array has the shape and the type of ids of triples."""
     try:
         array = np.asarray(values)
     except ValueError:

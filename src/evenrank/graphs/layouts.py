@@ -2,37 +2,49 @@
 
 | layout  | files                                                                                    |
 |---------|------------------------------------------------------------------------------------------|
-| text    | `train.txt`, `valid.txt`, `test.txt` (or .tsv, .csv): head, relation, tail per line      |
+| text    | `train.txt`, `valid.txt`, `test.txt` (or .tsv, .csv, .triples): head, relation, tail     |
 | RotatE  | the same with `entities.dict` and `relations.dict`: id, tab, name                        |
 | OpenKE  | `train2id.txt`, ...: head, **tail, relation** ids; `entity2id.txt`, ...: name, tab, id   |
 | LibKGE  | `train.del`, ...: ids; `entity_ids.del`, `relation_ids.del`: id, tab, name                |
 | Parquet | `train.parquet`, ..., or one file with a column `split`; whole numbers are ids           |
 | NumPy   | `train.npy`, ...: arrays of ids                                                          |
 
-Each may be gzipped. polars splits lines and numbers names; a malformed line is an error that names the
-line.
+Each may be gzipped. `text` splits lines, `orders` finds the order of the columns, and polars numbers
+names; a malformed line is an error that names the line.
+
+Further known triples (`facts.txt`) become a split of their own. If there is an inference graph
+(`inference.txt` or `msg.txt`), that is the graph: its triples are the split train, and relations are
+numbered as in the training graph.
 """
 
 from __future__ import annotations
 
-import codecs
-import csv
 import io
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.reading import content, read_array, read_parquet, translated
 from evenrank.errors import InputError
-from evenrank.graphs.graph import PARTS, SPLITS, ids
+from evenrank.graphs.graph import FACTS, PARTS, SPLITS, Order, as_triples, check_order, ids
+from evenrank.graphs.orders import arranged, parts
+from evenrank.graphs.text import HEADERS, Table, read_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-Content: TypeAlias = tuple[dict[str, NDArray[Any]], list[str] | None, list[str] | None]
+
+class Content(NamedTuple):
+    """What the files of a graph contain, and what the user should know about how they were read."""
+
+    splits: dict[str, NDArray[Any]]
+    entities: list[str] | None
+    relations: list[str] | None
+    remarks: tuple[str, ...] = ()
+
 
 STEMS = {split: split for split in SPLITS} | {
     "training": "train",
@@ -41,16 +53,26 @@ STEMS = {split: split for split in SPLITS} | {
     "dev": "valid",
     "testing": "test",
 }
+# an inference graph has other entities than the training graph, and splits of its own
+OTHERS = {FACTS: FACTS, "inference": "inference", "msg": "inference"} | {
+    f"inference_{stem}": f"inference_{split}" for stem, split in STEMS.items() if split != "train"
+}
 ENDINGS = {
     ".txt": "text",
     ".tsv": "text",
     ".csv": "text",
+    ".triples": "text",
     "2id.txt": "OpenKE",
     ".del": "LibKGE",
     ".parquet": "Parquet",
     ".npy": "NumPy",
 }
-FILES = {s + e: (layout, split) for s, split in STEMS.items() for e, layout in ENDINGS.items()} | {
+ORDER: dict[str, Order] = {"OpenKE": "htr"}  # of the columns; hrt in all other layouts
+FILES = {
+    stem + ending: (layout, split)
+    for stem, split in (STEMS | OTHERS).items()
+    for ending, layout in ENDINGS.items()
+} | {
     "entities.dict": ("text", "entities"),
     "relations.dict": ("text", "relations"),
     "entity2id.txt": ("OpenKE", "entities"),
@@ -58,40 +80,22 @@ FILES = {s + e: (layout, split) for s, split in STEMS.items() for e, layout in E
     "entity_ids.del": ("LibKGE", "entities"),
     "relation_ids.del": ("LibKGE", "relations"),
 }
-HEADERS = {
-    **dict.fromkeys(("head", "h", "subject", "source"), "head"),
-    **dict.fromkeys(("relation", "r", "predicate"), "relation"),
-    **dict.fromkeys(("tail", "t", "object", "target"), "tail"),
-}
 LOOKED_FOR = (
     "train, valid, test as .txt, .tsv, .csv (.gz or not), .npy or .parquet; train2id.txt, ...; "
     "train.del, ...; or one Parquet file with a column split"
 )
 
 
-class Table(NamedTuple):
-    """Rows of a file, and their place in it."""
-
-    frame: pl.DataFrame
-    where: str
-    first: int = 0
-
-    def refuse(self, bad: pl.Series, what: str, column: str) -> None:
-        """Raise an error that names the first bad row."""
-        if bad.any():
-            row = int(bad.arg_true()[0])
-            cell = self.frame[column][row]
-            raise InputError(f"{self.where}{row + self.first}: {what}", got=repr(cell))
-
-
-def read(path: Path) -> Content:
+def read(path: Path, columns: Order | None = None) -> Content:
     """Read a folder of splits, or one Parquet file with all of them."""
+    if columns is not None:
+        check_order(columns)
     if path.is_file():
         if path.suffix.lower() != ".parquet":
             raise InputError(
                 "a graph is loaded from a folder or a Parquet file", got=path, do="pass its folder"
             )
-        return _numbered(_partition(_parquet(path)))
+        return _content(_partition(_parquet(path)), path, columns)
     files: dict[str, Path] = {}
     layouts: dict[str, str] = {}
     present = sorted(path.iterdir())
@@ -112,29 +116,147 @@ def read(path: Path) -> Content:
     if len(tables) == 1 and layouts.keys() <= {"Parquet"}:
         table = _parquet(tables[0])
         if not files or "split" in table.frame.columns:
-            return _numbered(_partition(table))
+            return _content(_partition(table), path, columns)
     layout = next(iter(layouts), "")
     names = [dictionary(files.pop(role, None), layout) for role in ("entities", "relations")]
-    if "train" not in files:
+    if "train" not in files and "inference" not in files:
         raise InputError(
             f"{path}: no {'train split' if files else 'splits'}",
             got=", ".join(file.name for file in (files.values() or present[:9])) or "an empty folder",
             allowed=LOOKED_FOR,
         )
-    splits = {split: files[split] for split in SPLITS if split in files}
-    if layout == "NumPy":
-        return {split: _array(file) for split, file in splits.items()}, None, None
-    return _numbered({split: _triples(file, layout) for split, file in splits.items()}, *names)
+    usual = ORDER.get(layout, "hrt")
+    splits = {
+        split: files[split] for split in dict.fromkeys((*SPLITS, *OTHERS.values())) if split in files
+    }
+    return _content(
+        {split: _triples(file, split, layout, usual) for split, file in splits.items()},
+        path,
+        columns,
+        usual,
+        *names,
+    )
 
 
-def _triples(file: Path, layout: str) -> Table:
+def _triples(file: Path, split: str, layout: str, usual: Order) -> Table:
     if layout == "Parquet":
         return _parquet(file)
-    if layout == "OpenKE":
-        return _whole(_text(file, ("head", "tail", "relation"), "\t ", counted=True), *PARTS)
-    if layout == "LibKGE":
-        return _whole(_text(file, PARTS, "\t "), *PARTS)
-    return _text(file, PARTS, "\t, ")
+    if layout == "NumPy":
+        return _array(file, split)
+    if layout in ("OpenKE", "LibKGE"):
+        return _whole(_text(file, parts(usual), counted=layout == "OpenKE"), *PARTS)
+    return _text(file, PARTS, "\t,; ")
+
+
+def _content(
+    tables: Mapping[str, Table],
+    path: Path,
+    order: Order | None,
+    usual: Order = "hrt",
+    entities: list[str] | None = None,
+    relations: list[str] | None = None,
+) -> Content:
+    """Arrange the columns, find the graph to rank on, and number its names."""
+    remarks = [note for table in tables.values() for note in table.notes]
+    arrangement, notes = arranged(tables, order, usual, str(path))
+    training = arrangement.get("train") if "inference" in arrangement else None
+    if "inference" in arrangement:
+        if entities is not None or any(
+            table.frame["head"].dtype.is_integer() for table in tables.values()
+        ):
+            do = "store names as text, or put the inference graph into a folder of its own"
+            raise InputError(f"{path}: an inference graph needs names", got="ids of entities", do=do)
+        arrangement, more = _inference(arrangement, training)
+        notes += more
+    elif FACTS in arrangement:
+        many = len(arrangement[FACTS].frame)
+        notes.append(
+            f"{FACTS}: {many:,} more known triples, which are filtered and count as seen in training"
+        )
+    seen = [split for split in ("train", FACTS) if split in arrangement]
+    numbered, entities = _number(arrangement, ("head", "tail"), "entities", entities, seen)
+    # models of an inductive data set know the relations of its training graph
+    more_relations = {} if training is None else {TRAINING: training}
+    seen = [*more_relations] or seen
+    numbered, relations = _number(
+        {**numbered, **more_relations}, ("relation",), "relations", relations, seen
+    )
+    arrays = {
+        split: ids(table.frame.select(PARTS).to_numpy(), entities, relations, table.at)
+        for split, table in numbered.items()
+        if split in arrangement
+    }
+    return Content(arrays, entities, relations, (*remarks, *notes, *_beside(path, entities, relations)))
+
+
+TRAINING = "training graph"
+
+
+def _inference(
+    tables: Mapping[str, Table], training: Table | None
+) -> tuple[dict[str, Table], list[str]]:
+    """Return the inference graph of an inductive data set as splits, and describe it."""
+
+    def within(table: Table, names: pl.Series) -> pl.Series:
+        """Mark the triples whose entities are all among some names."""
+        return table.frame["head"].is_in(names) & table.frame["tail"].is_in(names)
+
+    graph, notes = {"train": tables["inference"]}, list[str]()
+    own = _entities(tables["inference"])
+    about = f"the graph is the inference graph, {len(tables['inference'].frame):,} triples, split train"
+    other = _entities(training) if training is not None else own.clear()
+    if training is not None:
+        about += (
+            f"; the {len(training.frame):,} triples among {len(other):,} entities of the training graph "
+            "only number the relations"
+        )
+    for split in ("valid", "test", FACTS):
+        table = tables.get(f"inference_{split}", tables.get(split))
+        if table is None:
+            continue
+        if within(table, other.implode()).sum() > within(table, own.implode()).sum():
+            notes.append(f"{split} is left out: its entities are those of the training graph")
+        else:
+            graph[split] = table
+            if f"inference_{split}" in tables and split in tables:
+                notes.append(f"{split} of the training graph is left out")
+    if training is not None:
+        known = within(training, own.implode())
+        if known.any():
+            graph[KNOWN] = training._replace(frame=training.frame.filter(known), lines=None)
+            notes.append(f"{known.sum():,} of its triples are between these entities: split {KNOWN}")
+    return graph, [about, *notes]
+
+
+KNOWN = "training"  # triples of the training graph that are known answers in the inference graph
+
+
+def _entities(table: Table) -> pl.Series:
+    import polars as pl
+
+    return pl.concat([table.frame["head"], table.frame["tail"].rename("head")]).unique()
+
+
+def _beside(path: Path, entities: list[str] | None, relations: list[str] | None) -> list[str]:
+    """Describe the other graph of a pair of folders, `X` for training and `X_ind` for inference."""
+    folder = path.resolve()
+    if not folder.name.lower().endswith(PAIR):
+        other = folder.with_name(f"{folder.name}{PAIR}")
+        there = folder.is_dir() and other.is_dir()
+        return [f"{other.name}, beside it, is its inference graph: load that to rank there"] * there
+    other = folder.with_name(folder.name[: -len(PAIR)])
+    if not other.is_dir() or entities is None or relations is None:
+        return []
+    training = read(other)
+    known, kinds = set(training.entities or ()), set(training.relations or ())
+    new, shared = len({*entities} - known), len(kinds.intersection(relations))
+    return [
+        f"the inference graph of {other.name}, beside it: {new:,} of its {len(entities):,} entities "
+        f"are new, and {shared:,} of {len(kinds):,} relations in training are used"
+    ]
+
+
+PAIR = "_ind"
 
 
 def dictionary(file: Path | None, layout: str) -> list[str] | None:
@@ -152,23 +274,14 @@ def dictionary(file: Path | None, layout: str) -> list[str] | None:
     return frame.sort("id")["name"].to_list()
 
 
-def _numbered(
-    tables: dict[str, Table], entities: list[str] | None = None, relations: list[str] | None = None
-) -> Content:
-    """Convert names to ids, and check the ids."""
-    tables, entities = _number(tables, ("head", "tail"), "entities", entities)
-    tables, relations = _number(tables, ("relation",), "relations", relations)
-    arrays = {
-        split: ids(frame.select(PARTS).to_numpy(), entities, relations, where, first)
-        for split, (frame, where, first) in tables.items()
-    }
-    return arrays, entities, relations
-
-
 def _number(
-    tables: dict[str, Table], parts: Sequence[str], what: str, names: list[str] | None
+    tables: Mapping[str, Table],
+    parts: Sequence[str],
+    what: str,
+    names: list[str] | None,
+    seen: list[str],
 ) -> tuple[dict[str, Table], list[str] | None]:
-    """Number names as the dictionary does, or in sorted order, those of the training split first."""
+    """Number names as the dictionary does, or in sorted order, those seen in training first."""
     import polars as pl
 
     for table in tables.values():
@@ -179,13 +292,13 @@ def _number(
         got = " and ".join(sorted(map(str, kinds)))
         raise InputError(f"the {what} mix names and ids", got=got, do="use one or the other")
     if kinds != {pl.String()}:
-        return tables, names
+        return dict(tables), names
     if names is None:
         shown = {
             split: pl.concat(table.frame.select(parts).get_columns()).unique()
             for split, table in tables.items()
         }
-        train = shown.pop("train").sort()
+        train = pl.concat([shown.pop(split) for split in seen]).unique().sort()
         every = pl.concat([train, *shown.values()]).unique(maintain_order=True)
         names = [*train.to_list(), *every[len(train) :].sort().to_list()]
     # an Enum numbers its categories; that takes a third of the time of `replace_strict`
@@ -210,10 +323,16 @@ def _whole(table: Table, *columns: str) -> Table:
 # Files --------------------------------------------------------------------------------------
 
 
-def _array(file: Path) -> NDArray[Any]:
+def _array(file: Path, split: str) -> Table:
+    import polars as pl
+
     raw = content(file)
     with translated(file):
-        return read_array(io.BytesIO(raw), len(raw))
+        loaded = read_array(io.BytesIO(raw), len(raw))
+    array = as_triples(split, loaded)
+    whole = array.dtype.kind in "iu" and array.dtype != np.uint64  # polars has no float16
+    frame = pl.DataFrame(array.astype(np.int64 if whole else np.float64), schema=PARTS)
+    return Table(frame, f"{split} row ", named=False)
 
 
 def _parquet(file: Path) -> Table:
@@ -257,82 +376,9 @@ def _partition(table: Table) -> dict[str, Table]:
     return tables
 
 
-def _text(file: Path, columns: Sequence[str], separators: str, *, counted: bool = False) -> Table:
-    """Split lines into columns of text; a header names the columns, a count of lines is checked."""
-    import polars as pl
-
-    raw = content(file).removeprefix(codecs.BOM_UTF8)
-    if b"\0" in raw:
-        raise InputError(f"{file}: a binary file, not text", do="save it as UTF-8 text")
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        line, byte = raw.count(b"\n", 0, error.start) + 1, raw[error.start]
-        raise InputError(
-            f"{file}:{line}: not UTF-8", got=f"byte 0x{byte:02x}", do="save it as UTF-8"
-        ) from None
-    first, count = 1, b""
-    if counted:
-        count, _, raw = raw.partition(b"\n")
-        first = 2
-    if not raw.strip(b"\r\n"):
-        raise InputError(f"{file}: an empty file", do="add triples or remove the file")
-    head = raw.partition(b"\n")[0].removesuffix(b"\r").decode()
-    width = len(columns)
-    fields = {separator: len(_fields(head, separator)) for separator in separators}
-    separator = next((s for s in separators if fields[s] == width), max(fields, key=fields.__getitem__))
-    schema = dict.fromkeys(columns, pl.String)
-    if separator == "," and b'"' in raw:
-        frame = pl.DataFrame(_quoted(raw, width, file), schema=schema, orient="row")
-    else:
-        _check_lines(raw, separator, width, file, first)
-        raw = (
-            codecs.BOM_UTF8 + raw
-        )  # otherwise polars takes names like "x\x01" or "xچ" for compressed data
-        frame = pl.read_csv(raw, separator=separator, has_header=False, quote_char=None, schema=schema)
-    if counted and count.strip() != str(len(frame)).encode():
-        got = f"{count.strip()[:40].decode()!r} before {len(frame):,} lines"
-        raise InputError(f"{file}:1: wrong count of lines", got=got)
-    words = [HEADERS.get((cell or "").strip().lower(), "") for cell in frame.row(0)]
-    if sorted(words) == sorted(columns):
-        frame, first = frame[1:].rename(dict(zip(columns, words, strict=True))), first + 1
-    if not len(frame):
-        raise InputError(f"{file}: no triples, only a header", do="add triples or remove the file")
-    return Table(frame, f"{file}:", first)
-
-
-def _check_lines(raw: bytes, separator: str, width: int, file: Path, first: int) -> None:
-    """Check the number of fields of each line: polars would pad or truncate it silently."""
-    mark = separator.encode()
-    # without all other bytes, every good line is the same; four times faster than a loop
-    marks = raw.translate(None, bytes({*range(256)} - {*mark, *b"\n"})).removesuffix(b"\n") + b"\n"
-    if marks != (mark * (width - 1) + b"\n") * (len(marks) // width):
-        for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n"), first):
-            fields = line.count(mark) + 1
-            if fields != width:
-                raise _ragged(file, number, fields if line.strip(b"\r") else 0, width)
-
-
-def _quoted(raw: bytes, width: int, file: Path) -> list[list[str | None]]:
-    """Split the rows of a CSV file with quotes."""
-    reader = csv.reader(io.StringIO(raw.decode(), newline=""), strict=True)
-    rows: list[list[str | None]] = []
-    try:
-        for row in reader:
-            if len(row) != width:
-                raise _ragged(file, reader.line_num, len(row), width)
-            rows.append([cell or None for cell in row])
-    except csv.Error as error:
-        raise InputError(f"{file}:{reader.line_num}: not CSV", got=str(error)) from None
-    return rows
-
-
-def _fields(line: str, separator: str) -> list[str]:
-    with suppress(csv.Error):  # a line that is not CSV may still be split at spaces
-        return next(csv.reader([line])) if separator == "," else line.split(separator)
-    return [line]
-
-
-def _ragged(file: Path, line: int, fields: int, width: int) -> InputError:
-    got = f"{fields} fields" if fields else "an empty line"
-    return InputError(f"{file}:{line}: expected {width} fields", got=got, do="fix or remove the line")
+def _text(
+    file: Path, columns: Sequence[str], separators: str = "\t ", *, counted: bool = False
+) -> Table:
+    raw = content(file)
+    with translated(file):
+        return read_text(raw, file, columns, separators, counted=counted)

@@ -67,7 +67,7 @@ def ask(
             triples = triples[np.sort(np.unique(triples, axis=0, return_index=True)[1])]
     filters = _filters(graph, filter)
     known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
-    seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else ("train",)
+    seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else graph.training
     given, kind = _given(graph, candidates, seen)
     if isinstance(sides, str):
         sides = ("tail", "head") if sides == "both" else (sides,)
@@ -116,7 +116,7 @@ def _split(graph: Graph, name: Any) -> Ints:
 
 def _check_unseen(rules: Preset, graph: Graph) -> None:
     """Check that the graph keeps or drops what is not seen in training, as the library does."""
-    train = graph.splits["train"]
+    train = np.concatenate([graph.splits[split] for split in graph.training])
     shown = len(np.unique(train[:, ::2])), len(np.unique(train[:, 1]))
     more = shown != (len(graph.entities), len(graph.relations))
     does, wrong = {"drop": ("drops", more), "keep": ("keeps", bool(graph.dropped))}[rules.unseen]

@@ -81,7 +81,7 @@ def strata(ranks: Ranks, graph: Graph, *names: Stratum, bins: Bins = "tens") -> 
         or (isinstance(bins, int) and 2 <= bins <= MOST_QUANTILES)
     ):
         raise InputError("unknown bins", got=repr(bins), allowed=f"'tens', or 2 to {MOST_QUANTILES}")
-    train = np.unique(graph.splits["train"], axis=0)
+    train = np.unique(np.concatenate([graph.splits[split] for split in graph.training]), axis=0)
     degree = np.bincount(train[:, ::2].ravel(), minlength=len(graph.entities))
     degree -= np.bincount(train[train[:, 0] == train[:, 2], 0], minlength=len(degree))  # loops: once
 

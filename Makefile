@@ -43,7 +43,8 @@ bench: .venv/.peers
 
 # tests that need PyKEEN, torch and other libraries, or a GPU; not part of `make test`, as these are large
 PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/ranks/test_presets.py \
-	tests/ranking/test_device.py tests/ranking/test_distributed.py $(wildcard tests/models/test_checkpoints*.py)
+	tests/ranking/test_device.py tests/ranking/test_distributed.py tests/ranking/test_torch_modules.py \
+	$(wildcard tests/models/test_checkpoints*.py)
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 

@@ -797,3 +797,13 @@ def test_arguments_of_the_wrong_type(call, fine):
 @cache
 def nations():
     return er.load("nations")
+
+
+def test_sizes_and_triples_by_name():
+    graph = er.load("nations")
+    assert (graph.num_entities, graph.num_relations) == (len(graph.entities), len(graph.relations))
+    assert graph.triples("test") is graph.splits["test"]
+    with pytest.raises(
+        er.errors.InputError, match="nations has no such split; got 'dev'; allowed: train"
+    ):
+        graph.triples("dev")

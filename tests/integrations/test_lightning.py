@@ -179,7 +179,7 @@ def test_callback_raises_for_a_module_without_scores_before_training(tmp_path):
     trainer = lightning.Trainer(
         accelerator="cpu", logger=False, callbacks=[ranking], default_root_dir=tmp_path, max_epochs=1
     )
-    message = r"^the module has no method score\(queries, candidates\).*got Silent; .*scorer=lambda"
+    message = r"^the module has no forward\(h, r, t\) or score\(.*got Silent; .*scorer=lambda"
     with pytest.raises(er.errors.InputError, match=message):
         trainer.fit(Silent(), torch.utils.data.DataLoader([0.0]))
 

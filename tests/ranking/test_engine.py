@@ -908,7 +908,7 @@ def test_out_of_memory_in_query_vectors():
     assert np.array_equal(counts(ranks), reference(form))
 
 
-def full(*_):
+def full(queries, candidates=None):
     raise MemoryError("no room at all")
 
 
@@ -922,18 +922,20 @@ def test_out_of_memory_with_single_queries_raises(scorer, threads):
         rank(scorer, PLAIN, threads=threads)
 
 
-def test_other_errors_pass_through():
+def test_other_errors_pass_through_or_are_the_cause():
     def scorer(queries, candidates):
         raise ZeroDivisionError("mine")
 
-    for one in (scorer, er.Factored("dot", np.ones((3, 2)), lambda q: scorer(q, None))):
-        with pytest.raises(ZeroDivisionError, match="mine"):
-            rank(one, PLAIN, threads=2)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        rank(er.Factored("dot", np.ones((3, 2)), lambda q: scorer(q, None)), PLAIN, threads=2)
+    with raises("the model scorer raised ZeroDivisionError: mine", r"shape \(2, 1\)", "slice") as caught:
+        rank(scorer, PLAIN, threads=2)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_interrupts_pass_through_and_leave_no_threads(threads):
-    def stop(*_):
+    def stop(queries, candidates=None):
         raise KeyboardInterrupt
 
     before = set(threading.enumerate())

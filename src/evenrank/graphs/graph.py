@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
 from evenrank.errors import InputError
-from evenrank.graphs.make_task import Candidates, Given, Sides, ask, types
+from evenrank.graphs.make_task import Candidates, Given, Sides, ask, triples_of, types
 from evenrank.ranks import presets as protocols
 from evenrank.ranks.task import Outside, Task
 
@@ -285,6 +285,41 @@ class Graph:
         Task(201 targets of 116 distinct queries among 55 candidates)
         """
         return ask(self, split, sides, filter, candidates, seed, outside, protocol)
+
+    @property
+    def num_entities(self) -> int:
+        """Number of entities."""
+        return len(self.entities)
+
+    @property
+    def num_relations(self) -> int:
+        """Number of relations."""
+        return len(self.relations)
+
+    def triples(self, split: str) -> Ints:
+        """Return the triples of a split.
+
+        Parameters
+        ----------
+        split : str
+            Name of the split, such as "train".
+
+        Returns
+        -------
+        ndarray of int, shape (n, 3)
+            Rows of head, relation and tail.
+
+        Raises
+        ------
+        InputError
+            If there is no such split.
+
+        Examples
+        --------
+        >>> Graph.of([[0, 0, 1]], test=[[1, 0, 2]]).triples("test")
+        array([[1, 0, 2]])
+        """
+        return triples_of(self, split)
 
     def types(self, *splits: str) -> Given:
         """Return the heads and the tails that occur with each relation, as candidates for `task`.

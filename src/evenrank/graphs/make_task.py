@@ -46,7 +46,7 @@ def ask(
     protocol: str | None = None,
 ) -> Task:
     """Build the task of `Graph.task`."""
-    triples = _split(graph, split)
+    triples = triples_of(graph, split)
     if not len(triples):
         raise InputError(f"split {split} of {graph.name} has no triples")
     rules = preset(protocol) if protocol is not None else None
@@ -66,7 +66,7 @@ def ask(
         if rules.once:
             triples = triples[np.sort(np.unique(triples, axis=0, return_index=True)[1])]
     filters = _filters(graph, filter)
-    known = np.concatenate([np.zeros((0, 3), np.int64), *(_split(graph, name) for name in filters)])
+    known = np.concatenate([np.zeros((0, 3), np.int64), *(triples_of(graph, name) for name in filters)])
     seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else graph.training
     given, kind = _given(graph, candidates, seen)
     if isinstance(sides, str):
@@ -106,7 +106,8 @@ def _filters(graph: Graph, filter: Any) -> tuple[str, ...]:  # noqa: A002  # the
     return tuple(filter)
 
 
-def _split(graph: Graph, name: Any) -> Ints:
+def triples_of(graph: Graph, name: Any) -> Ints:
+    """Return the triples of a split."""
     if not isinstance(name, str) or name not in graph.splits:
         raise InputError(
             f"{graph.name} has no such split", got=repr(name), allowed=", ".join(graph.splits)
@@ -290,7 +291,7 @@ def _lists(
 
 def types(graph: Graph, splits: Sequence[str]) -> Given:
     """Return, for each relation, the heads and the tails that occur with it in some splits."""
-    rows = np.concatenate([_split(graph, split) for split in splits])
+    rows = np.concatenate([triples_of(graph, split) for split in splits])
     sides: dict[str, Mapping[int, ArrayLike]] = {}
     for side, column in (("head", 0), ("tail", 2)):
         lists = Lists.grouped(rows[:, 1], rows[:, column], len(graph.relations))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from evenrank._internal.checks import check_type
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.metrics.grammar import Metrics, listed, parse
-from evenrank.ranking import rank
-from evenrank.ranking.scorer import Factoring, Scorer
+from evenrank.ranking import adapted, evaluating, rank
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
 
@@ -83,12 +81,15 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
         """Check that the module can be ranked, and that no other callback logs the same names."""
-        if self.scorer is None and not isinstance(pl_module, Scorer | Factoring):
-            raise InputError(
-                "the module has no method score(queries, candidates) to rank it by",
-                got=type(pl_module).__name__,
-                do="add one, or set scorer=lambda module: er.models.ComplEx(...)",
-            )
+        if self.scorer is None:
+            try:
+                adapted(pl_module)
+            except InputError:
+                raise InputError(
+                    "the module has no forward(h, r, t) or score(queries, candidates) to rank by",
+                    got=type(pl_module).__name__,
+                    do="add one, or set scorer=lambda module: er.models.ComplEx(...)",
+                ) from None
         alike = [callback for callback in trainer.callbacks if isinstance(callback, RankingCallback)]
         ((name, times),) = Counter(name for callback in alike for name in callback.tasks).most_common(1)
         if times > 1:
@@ -117,22 +118,9 @@ class RankingCallback(Callback):  # type: ignore[misc]  # untyped where Lightnin
             return
         values = None
         if trainer.is_global_zero:
-            with _evaluating(module):
+            with evaluating(module):
                 self.ranks = rank(self.scorer(module) if self.scorer else module, task, **self.options)
             values = self.ranks.evaluate(*self.metrics).to_dict(name, plain=True)
         values = trainer.strategy.broadcast(values)
         # as tensors, because Lightning converts numbers to float32
         module.log_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()})
-
-
-@contextmanager
-def _evaluating(module: LightningModule) -> Iterator[None]:
-    """Switch the module to evaluation mode, and then each part back to its mode."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part, training in modes:
-            part.training = training

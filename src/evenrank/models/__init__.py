@@ -9,6 +9,9 @@ reciprocal (inverse) relations answer it as `(t, r', ?)`, with a separate row fo
 `inverse="stacked"` rows are r_0 .. r_R, r'_0 .. r'_R (most libraries), with `inverse="interleaved"`
 they are r_0, r'_0, r_1, r'_1, ... (PyKEEN).
 
+**Your own models.** `TripleScorer` ranks torch modules and functions of `(h, r, t)`, `QueryScorer`
+functions of queries and candidates. `er.rank` chooses one by the names of parameters.
+
 **Files.** `load` reads checkpoints of many libraries; `save` writes safetensors, without pickles.
 
 >>> import numpy as np
@@ -21,6 +24,7 @@ from evenrank.models._files import save
 from evenrank.models._load import bundled, load, load_pair
 from evenrank.models._model import Inverse, Model
 from evenrank.models._named import CP, NAMED, RESCAL, ComplEx, DistMult, RotatE, SimplE, TransE, TuckER
+from evenrank.ranking import QueryScorer, TripleScorer
 
 __all__ = [
     "CP",
@@ -30,9 +34,11 @@ __all__ = [
     "DistMult",
     "Inverse",
     "Model",
+    "QueryScorer",
     "RotatE",
     "SimplE",
     "TransE",
+    "TripleScorer",
     "TuckER",
     "bundled",
     "load",

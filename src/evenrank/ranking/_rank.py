@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from math import ceil, lcm
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from evenrank._internal.checks import check_type
 from evenrank._internal.mapped import check_unchanged
 from evenrank._internal.optional import need
 from evenrank.errors import InputError, Option
+from evenrank.ranking.adapters import Called, TripleScorer, name_of
+from evenrank.ranking.conventions import adapted
 from evenrank.ranking.engine._count import BATCH, CHUNK, batch, count_factored, goals
 from evenrank.ranking.engine._given import compared, count_scores, plain
 from evenrank.ranking.engine._identity import model_arrays, model_hash
 from evenrank.ranking.engine._native import kernels
-from evenrank.ranking.engine.run import Runner, memory_limit, thread_count
+from evenrank.ranking.engine.run import MOST, Runner, memory_limit, thread_count
+from evenrank.ranking.modules import evaluating
 from evenrank.ranking.resume import Checkpoint, open_folder
 from evenrank.ranking.scorer import Factored, Factoring, Movable, Scorer
 from evenrank.ranks.presets import PRESETS, Yardstick
@@ -60,9 +63,11 @@ def rank(
 
     Parameters
     ----------
-    scorer : model, Factored, Scorer or callable
-        A model of `evenrank.models`, a `Factored`, an object with a method
-        `score(queries, candidates)`, or a function of the same arguments.
+    scorer : model, torch.nn.Module, Factored, Scorer or callable
+        A model of `evenrank.models`; a torch module with `forward(h, r, t)` or a function of these
+        (see `evenrank.models.TripleScorer`); an object with a method `score(queries, candidates)` or a
+        function of these (see `Scorer`); a `Factored`. Torch modules are ranked in evaluation mode,
+        and are afterwards in the mode they were in.
     task : Task
         The queries, their targets, candidates and known true answers, as from `Graph.task`.
     device : str or torch.device, optional
@@ -107,41 +112,35 @@ def rank(
     """
     group = None if mesh is None else _process_group(mesh, device, scorer)
     start = time.perf_counter()
-    ranking = _agreed(group, partial(_Ranking.of, scorer, task, device, exact, group))
-    runner = partial(
-        Runner,
-        0 if ranking.where and memory is None else memory_limit(memory),  # of the host, not the device
-        thread_count(threads),
-        kernels(),
-        show=progress and (group is None or group.first),
-        on_device=ranking.where is not None,
-    )
-    processes = group.size if group else 1
-    if checkpoint is None:
-        with runner(total=task.scores // processes) as running:
-            return ranking.ranks(task, running, start)
-    with ranking.open(task, checkpoint, processes * max(THREADS, thread_count(threads))) as opened:
-        with runner(total=opened.scores // processes) as running:
-            for i in tuple(opened.missing):
-                ranks = ranking.ranks(opened.blocks[i], running, time.perf_counter())
-                _agreed(group, partial(opened.keep, i, ranks))
-        return _agreed(group, opened.finish)
+    with evaluating(scorer):
+        ranking = _agreed(group, partial(_Ranking.of, scorer, task, device, exact, group))
+        runner = partial(
+            Runner,
+            0 if ranking.where and memory is None else memory_limit(memory),  # of the host
+            thread_count(threads),
+            kernels(),
+            show=progress and (group is None or group.first),
+            on_device=ranking.where is not None,
+        )
+        processes = group.size if group else 1
+        if checkpoint is None:
+            with runner(total=task.scores // processes) as running:
+                return ranking.ranks(task, running, start)
+        with ranking.open(task, checkpoint, processes * max(THREADS, thread_count(threads))) as opened:
+            with runner(total=opened.scores // processes) as running:
+                for i in tuple(opened.missing):
+                    ranks = ranking.ranks(opened.blocks[i], running, time.perf_counter())
+                    _agreed(group, partial(opened.keep, i, ranks))
+            return _agreed(group, opened.finish)
 
 
-def open_checkpoint(
-    scorer: Any, task: Task, folder: str | os.PathLike[str]
-) -> AbstractContextManager[Checkpoint]:
+@contextmanager
+def open_checkpoint(scorer: Any, task: Task, folder: str | os.PathLike[str]) -> Iterator[Checkpoint]:
     """Open a checkpoint folder for callers that have the blocks ranked elsewhere, in one thread each."""
-    return _Ranking.of(scorer, task, "cpu", exact=True).open_folder(task, folder, threads=1)
-
-
-@runtime_checkable
-class Module(Protocol):
-    """A module of torch, recognised without importing torch."""
-
-    def forward(self, *given: Any) -> Any:
-        """Compute what the module computes."""
-        ...
+    with evaluating(scorer):
+        ranking = _Ranking.of(scorer, task, "cpu", exact=True)
+        with ranking.open_folder(task, folder, threads=1) as opened:
+            yield opened
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,9 @@ class _Ranking:
             raise InputError("a task needs at least one side", got="none")
         if not isinstance(exact, bool | np.bool_):
             raise InputError("exact must be True or False", got=repr(exact))
+        scorer = adapted(scorer)
         _check_vocabulary(scorer, task)
+        _check_device(scorer, device)
         where = _where(device, scorer)
         yardstick = _yardstick(scorer, task)
         if yardstick or (where and any(_factored(scorer, part) is None for part in task.parts)):
@@ -217,7 +218,7 @@ class _Ranking:
 
     def _protocol(self, task: Task, plan: Plan) -> Facts:
         """Describe how the ranks of a task are computed."""
-        return replace(task.protocol, model=_name(self.scorer), scores=self._comparison(plan))
+        return replace(task.protocol, model=name_of(self.scorer), scores=self._comparison(plan))
 
     def _comparison(self, plan: Plan) -> str:
         """Describe how scores are compared."""
@@ -256,7 +257,9 @@ class _Ranking:
         plain_scores = not by_definition and any(factored for _, factored in plan)
         name = self.where.name if self.where else kernels().name
         identity = {
-            "model_hash": model_hash((part, factored or _function(scorer)) for part, factored in plan),
+            "model_hash": model_hash(
+                (part, factored or _function(scorer, part)) for part, factored in plan
+            ),
             "kernels": name if plain_scores else "any",  # the last bits of plain scores depend on them
         }
         return open_folder(folder, task, identity, self._protocol(task, plan), _whole(plan, threads))
@@ -300,7 +303,7 @@ def _counted(
         if factored is not None and exact and yardstick is None:
             yield count_factored(factored, part, runner)
         else:
-            function = plain(factored, runner) if factored else _function(scorer)
+            function = plain(factored, runner) if factored else _function(scorer, part, runner)
             if yardstick is not None:
                 function = compared(function, factored, yardstick)
             yield count_scores(function, part, runner, yardstick)
@@ -380,29 +383,18 @@ def _factored(scorer: Any, part: Part) -> Factored | None:
     return factored
 
 
-def _function(scorer: Any) -> Any:
-    if isinstance(scorer, Scorer):
-        return scorer.score
-    if isinstance(scorer, Module):  # callable, but with the arguments of training
-        raise InputError(
-            "a torch module needs a method score(queries, candidates) to be ranked",
-            got=f"{type(scorer).__name__} without one",
-            do="add that method, or pass a function of queries and candidates that calls the module",
-        )
-    if callable(scorer):
-        return scorer
-    raise InputError(
-        "not a model",
-        got=type(scorer).__name__,
-        allowed="a model of evenrank.models, a Factored, an object with score(queries, candidates), "
-        "or a function of queries and candidates",
-    )
+def _function(scorer: Any, part: Part, runner: Runner | None = None) -> Called:
+    """Return the function that scores the queries of a part."""
+    if isinstance(scorer, TripleScorer):
+        memory = partial(getattr, runner, "memory", MOST)  # which is halved when it runs out
+        return Called(scorer, lambda asked, ids: scorer.score(asked, ids, memory(), part.size))
+    return Called(scorer, scorer.score)
 
 
 def _check_vocabulary(scorer: Any, task: Task) -> None:
     """Check that model and graph have the same vocabulary, if the model states its own."""
     mine = getattr(scorer, "vocabulary", None)
-    if mine and task.vocabulary and mine != task.vocabulary:
+    if isinstance(mine, str) and mine and task.vocabulary and mine != task.vocabulary:
         raise InputError(
             "model and graph number entities and relations differently",
             got=f"vocabulary {mine} in the model, {task.vocabulary} in the graph",
@@ -410,6 +402,14 @@ def _check_vocabulary(scorer: Any, task: Task) -> None:
         )
 
 
-def _name(scorer: Any) -> str:
-    name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
-    return name if isinstance(name, str) else type(scorer).__name__
+def _check_device(scorer: Any, device: Any) -> None:
+    """Check that a torch module is on the device asked for: it is scored where it is."""
+    if not isinstance(scorer, TripleScorer) or scorer.module is None or device is None:
+        return
+    asked, there = str(device).removeprefix("torch:"), scorer.device
+    if asked not in ("auto", "cpu", there, there.partition(":")[0]):
+        raise InputError(
+            f"the module is on {there}, where it is scored",
+            got=f"device {asked!r}",
+            do=f"move it by module.to({asked!r}), or leave out device=",
+        )

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Floats, Ints, host, wide
-from evenrank._internal.optional import need
+from evenrank._internal.arrays import Floats, Ints, wide
 from evenrank.errors import InputError
 from evenrank.models.readers._alike import unit
 from evenrank.models.readers.checkpoint import Checkpoint
+from evenrank.ranking import TripleScorer
 from evenrank.ranking.scorer import Candidates
 from evenrank.ranks.task import HOLE
 
 Projection = Callable[[int], Floats]  # relation -> all entities, projected
 NOTE = "{} does not factor: scored as a black box, in float64"  # of `Projected`
-TRIPLES = 1 << 16  # triples scored at once: modules gather several vectors for each
 METRICS: Mapping[int, Literal["cityblock", "sqeuclidean"]] = {1: "cityblock", 2: "sqeuclidean"}
 
 
@@ -131,47 +129,12 @@ def united(project: Projection) -> Projection:
     return lambda r: unit(project(r))
 
 
-@dataclass(frozen=True, eq=False)
-class Triplewise:
-    """A black box that scores each query with each of its candidates as triples."""
-
-    name: str
-    function: Callable[[Ints, Ints, Ints], NDArray[Any]]
-    entities: int
-    relations: int
-    notes: tuple[str, ...] = ()
-
-    def score(self, queries: Ints, candidates: Candidates) -> NDArray[Any]:
-        """Fill the hole of each query with each candidate, and score the triples."""
-        asked = _asked(queries, self.entities, self.relations)
-        ids = _matrix(queries, candidates, self.relations if asked == 1 else self.entities)
-        columns = [np.repeat(queries[:, column], ids.shape[1]) for column in range(3)]
-        columns[asked] = ids.ravel()
-        pieces = (
-            self.function(*(column[at : at + TRIPLES] for column in columns))
-            for at in range(0, ids.size, TRIPLES)
-        )
-        return np.concatenate(list(pieces)).reshape(ids.shape)
-
-
 def boxed(
     module: Any, scores: Callable[[Any, Any, Any], Any], entities: int, relations: int
 ) -> Checkpoint:
     """Make a black box of a torch module, which scores triples in evaluation mode."""
-
-    def function(h: Ints, r: Ints, t: Ints) -> NDArray[Any]:
-        torch = need("torch")
-        device, training = next(module.parameters()).device, module.training
-        module.eval()
-        try:
-            with torch.no_grad():
-                given = scores(*(torch.tensor(ids, device=device) for ids in (h, r, t)))
-        finally:
-            module.train(training)
-        return np.asarray(host(given))
-
     name = type(module).__name__
     return Checkpoint(
-        Triplewise(name, function, entities, relations),
+        TripleScorer(scores, module, name=name, entities=entities, relations=relations),
         notes=(f"{name} is not known to factor: scored as a black box, triple by triple",),
     )

@@ -224,6 +224,8 @@ def _given(scores: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         result = np.asarray(scores)
     except ValueError:
         raise InputError("a scorer must return a matrix", got="ragged rows") from None
+    if result.shape == (*shape, 1):
+        result = result[..., 0]
     if result.shape != shape:
         raise InputError(
             "a scorer returned the wrong shape",

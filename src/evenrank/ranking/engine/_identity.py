@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from evenrank._internal.arrays import array, host, memory
+from evenrank.ranking.adapters import Called
 from evenrank.ranking.engine._count import batch
-from evenrank.ranking.engine._given import Function
 from evenrank.ranking.resume import content_hash
 from evenrank.ranking.scorer import Factored
 from evenrank.ranks.task import Part
 
 QUERIES, CANDIDATES = 16, 1 << 18  # size of the sample of scores by which functions are told apart
 
-Plan = Iterable[tuple[Part, Factored | Function]]
+Plan = Iterable[tuple[Part, Factored | Called]]
 
 
 def model_hash(plan: Plan) -> str:
@@ -33,7 +33,7 @@ def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
     seen = set()
     for part, scorer in plan:
         if not isinstance(scorer, Factored):
-            yield from _arrays(getattr(scorer, "__self__", None))
+            yield from _arrays(scorer.scorer)
             yield from (("scores", host(array("scores", some))) for some in _sample(part, scorer))
             continue
         yield "form", scorer.form
@@ -62,7 +62,7 @@ def _arrays(owner: Any) -> Iterator[tuple[str, Any]]:
             yield from _arrays(value)
 
 
-def _sample(part: Part, function: Function) -> Iterator[Any]:
+def _sample(part: Part, function: Called) -> Iterator[Any]:
     """Compute a sample of scores, by the same calls as ranking makes."""
     some = np.unique(np.linspace(0, len(part.queries) - 1, QUERIES).astype(np.int64))
     if part.lists is None:

@@ -34,7 +34,7 @@ if _TYPE_CHECKING:
     from evenrank.ranking import Factored, Scorer, cluster, rank
     from evenrank.ranks import Evaluation, Protocol, Ranks, Task
     from evenrank.ranks.streams import stream
-    from evenrank.report import explore, report
+    from evenrank.report import explore, latex, report
     from evenrank.stats import across_datasets, averages, compare, intervals, summarize_runs
     from evenrank.stats.sampled import estimate_full
 
@@ -84,6 +84,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "baseline",
     # reports
     "report",
+    "latex",
     "explore",
     # modules
     "models",
@@ -106,7 +107,7 @@ _NAMES = {
     "ranking": "Factored Scorer rank",
     "ranks": "Evaluation Protocol Ranks Task",
     "ranks.streams": "stream",
-    "report": "explore report",
+    "report": "explore latex report",
     "stats": "across_datasets averages compare intervals summarize_runs",
     "stats.sampled": "estimate_full",
 }

@@ -265,7 +265,7 @@ def test_evaluations_are_read_and_written(ranks):
     assert result.to_markdown().splitlines()[1].startswith("| --- | ---:")
     latex = ranks.by("relation").evaluate("mrr", "hits@1").to_latex()
     assert r"\toprule" in latex
-    assert r"mrr $\uparrow$" in latex
+    assert r"MRR & H@1 \\" in latex
     assert "<table>" in result._repr_html_()
     with pytest.raises(er.errors.InputError, match="was not evaluated"):
         result["gmr"]

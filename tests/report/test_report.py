@@ -393,8 +393,8 @@ def test_tables_in_every_format(full, tmp_path):
     best = max(full.findings.value("", "nations", m) for m in full.ranks["nations"])
     assert f"**{figure(best)}**" in full.save(tmp_path / "t.md").read_text()
     tex = full.save(tmp_path / "t.tex").read_text()
-    assert rf"\textbf{{{figure(best)}}}" in tex
-    assert r"$\uparrow$" in tex
+    assert rf"\textbf{{{best:.3f}}}" in tex
+    assert r"MRR\,$\uparrow$" in tex
     assert r"\toprule" in tex
     assert "[" + full.text().rsplit("[", 1)[1][:8] in full.text()
     assert "<b>" in full._repr_html_()

@@ -538,13 +538,13 @@ def test_names_are_escaped(nations):
     result = er.compare({name: nations["transe"], "b": nations["transe"]})
     assert "<script>" not in result.to_markdown().replace("\\<", "")
     assert "\\<script>\\\\\\| x and b have the same ranks" in result.to_markdown()
-    comments = result.to_latex().rpartition("tabular}\n")[2].splitlines()
-    assert comments[1] == "% <script>\\| x and b have the same ranks"
+    table = result.to_latex().partition("\n\n")[0]
+    comments = table.rpartition("{table}\n")[2].splitlines()
+    assert "% <script>\\| x and b have the same ranks" in comments
     assert all(line.startswith("% ") for line in comments)
-    latex = er.compare(a=nations["transe"], b=nations["rotate"]).to_latex()
-    assert "{[$-0.1952$, $-0.1122$]}" in latex
-    assert r"& $1.00 \times 10^{-4}$ &" in latex
-    signs = er.compare(b=nations["rotate"], a=nations["transe"]).to_latex()
+    latex = er.compare(a=nations["transe"], b=nations["rotate"]).to_latex(digits=4)
+    assert r"a & b & $-0.1537$ & {[$-0.1952$, $-0.1122$]} & $<0.001$ \\" in latex
+    signs = er.compare(b=nations["rotate"], a=nations["transe"]).to_latex(digits=4)
     assert "$+0.1537$ & {[$+0.1122$, $+0.1952$]}" in signs
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from math import isfinite, isnan
 from typing import Any
 from unicodedata import combining, east_asian_width
 
+from evenrank._internal import latex
 from evenrank._internal.export import Framed
+from evenrank._internal.latex import CONTROL as _CONTROL
 
 
 def figure(x: float) -> str:
@@ -34,33 +35,6 @@ def figure(x: float) -> str:
     return f"{x:.4f}"
 
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "↑": r"$\uparrow$",
-        "↓": r"$\downarrow$",
-        "–": "--",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        "\n": " ",
-    }
-)
-
-# numbers with a sign or a power of ten need math mode; 12,346 and 0.35 do not
-_NUMBER = re.compile(
-    r"(?<![\w.-])(?=[+-]|\d[\d.]*e[+-])([+-]?\d+(?:,\d{3})*(?:\.\d+)?)(?:e([+-]\d+))?(?![\w.])"
-)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # control characters, line breaks included
 # names may contain what Markdown reads as a tag or as the end of a cell
 _MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
 
@@ -68,13 +42,6 @@ _MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
 def _width(text: str) -> int:
     """Count the terminal columns of a text: two for a wide character, none for an accent."""
     return sum(0 if combining(one) else 1 + (east_asian_width(one) in "WF") for one in text)
-
-
-def _maths(number: re.Match[str]) -> str:
-    """Write a number in LaTeX's math mode."""
-    digits, power = number.groups()
-    times = "" if power is None else rf" \times 10^{{{int(power)}}}"
-    return f"${digits.replace(',', '{,}')}{times}$"
 
 
 @dataclass(frozen=True)
@@ -176,29 +143,9 @@ class Table:
 
     def latex(self) -> str:
         """Format as a LaTeX tabular with booktabs rules."""
-
-        def cell(text: str) -> str:
-            escaped = _NUMBER.sub(_maths, text.translate(_LATEX))  # in math mode, for minus signs
-            return (
-                f"{{{escaped}}}" if escaped.startswith("[") else escaped
-            )  # else \\\\ reads it as an option
-
-        def line(cells: Sequence[str]) -> str:
-            return "  " + " & ".join(cells) + r" \\"
-
-        columns = "l" * self.labels + "r" * (len(self.header) - self.labels)
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"  \toprule",
-                line([*map(cell, self._flat_header)]),
-                r"  \midrule",
-                *map(line, self._written(cell, (r"\textbf{", "}"))),
-                r"  \bottomrule",
-                r"\end{tabular}",
-                *(f"% {note}".replace("\n", " ") for note in self.notes),
-            ]
-        )
+        rows = self._written(latex.cell, (r"\textbf{", "}"))
+        body = latex.Grid([[*map(latex.cell, self._flat_header)]], rows, self.labels).tabular()
+        return "\n".join([*latex.preamble("".join(body)), *body, *latex.comments(self.notes)])
 
     def html(self) -> str:
         """Format as an HTML table, for notebooks."""

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evenrank._internal.progress import Progress
+from evenrank.cli._latex import data_and_model, show_latex, with_latex
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
     Average,
@@ -30,6 +31,7 @@ from evenrank.cli._shell import (
 from evenrank.errors import InputError
 from evenrank.graphs import load
 from evenrank.graphs.strata import STRATA
+from evenrank.ranks.paper import Style
 from evenrank.ranks.ranks import Ranks
 from evenrank.report.document import Report, check_ending
 from evenrank.stats import Correction, Test, across_datasets, compare
@@ -43,6 +45,7 @@ On = Annotated[
 
 
 @app.command("compare")
+@with_latex
 def compare_command(
     context: typer.Context,
     ranks: Annotated[
@@ -72,6 +75,8 @@ def compare_command(
     average: Average = "micro",
     candidates: CandidatesOption = None,
     form: FormatOption = "table",
+    *,
+    style: Style,
 ) -> None:
     """Compare models: differences, intervals, paired tests.
 
@@ -97,10 +102,19 @@ def compare_command(
         made = across_datasets(
             _by_data(ranks, models), wanted[0], level=level, ties=ties, average=average
         )
+        if form == "latex":
+            show_latex(made, style)
+            return
         show(made, form)
         return
+    names = file_names(ranks)
+    if form == "latex":  # which prints models, not files
+        named = [model for _, model in data_and_model([*map(str, ranks)], [m.protocol for m in models])]
+        if len(set(named)) == len(named):
+            baseline = named[names.index(baseline)] if baseline in names else baseline
+            names = named
     result = compare(
-        dict(zip(file_names(ranks), models, strict=True)),
+        dict(zip(names, models, strict=True)),
         metrics=wanted,
         baseline=baseline,
         test=test,
@@ -114,32 +128,23 @@ def compare_command(
         ties=ties,
         average=average,
     )
+    if form == "latex":
+        show_latex(result, style)
+        return
     show(result, form)
 
 
 def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[str, Ranks]]:
-    """Sort ranks by data set and model, named by their protocols, otherwise by folder and file.
-
-    If two models of a data set have the same name, all models are named by their files.
-    """
-    both = list(zip(paths, loaded, strict=True))
-    data = [ranks.protocol.data or path.resolve().parent.name for path, ranks in both]
-    models = [ranks.protocol.model or path.stem for path, ranks in both]
-    if len(set(zip(data, models, strict=True))) < len(both):
-        models = [path.stem for path in paths]
-    found: dict[str, dict[str, Ranks]] = {name: {} for name in data}
-    for name, model, ranks in zip(data, models, loaded, strict=True):
-        if model in found[name]:
-            raise InputError(
-                "the same model twice on one data set",
-                got=f"{model} on {name}",
-                do="name one file for each; evenrank evaluate --runs summarizes several seeds",
-            )
+    """Sort ranks by data set and model."""
+    labels = data_and_model([*map(str, paths)], [r.protocol for r in loaded], paths=False)
+    found: dict[str, dict[str, Ranks]] = {name: {} for name, _ in labels}
+    for (name, model), ranks in zip(labels, loaded, strict=True):
         found[name][model] = ranks
     return found
 
 
 @app.command("report")
+@with_latex
 def report_command(
     ranks: Annotated[
         list[Path],
@@ -175,6 +180,8 @@ def report_command(
         Format | None,
         typer.Option("--format", help="Print the tables in this format, instead of writing a page."),
     ] = None,
+    *,
+    style: Style,
 ) -> None:
     """Write a report on models and data sets as one HTML page.
 
@@ -201,11 +208,13 @@ def report_command(
             on=on,
             candidates=candidates,
         )
-    if form is not None:
+    if form == "latex":
+        typer.echo(report.to_latex(**style))
+    elif form is not None:
         show(report, form)
     for path in paths:
         with Progress(f"computing and writing {path}"):
-            report.save(path, keep=keep)
+            report.save(path, keep=keep, **style)
         typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB", err=form is not None)
     if figures is not None:
         with Progress(f"drawing {figures}"):

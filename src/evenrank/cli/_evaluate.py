@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from evenrank._internal.table import Shown
+from evenrank.cli._latex import by_model, show_latex, with_latex
 from evenrank.cli._output import show, show_rows
 from evenrank.cli._shell import (
     Average,
@@ -41,6 +42,7 @@ from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranking import cluster
 from evenrank.ranks.evaluation import Evaluation, evaluate
+from evenrank.ranks.paper import DEFAULT, Style
 from evenrank.ranks.protocol import shared
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
@@ -49,6 +51,7 @@ from evenrank.stats.averages import AVERAGES, averages, one_count
 
 
 @app.command("evaluate")
+@with_latex
 def evaluate_command(
     context: typer.Context,
     ranks: Annotated[
@@ -93,6 +96,8 @@ def evaluate_command(
     quiet: QuietOption = False,
     list_all: Annotated[bool, typer.Option("--list", help="List all metrics and exit.")] = False,
     form: FormatOption = "table",
+    *,
+    style: Style,
 ) -> None:
     """Evaluate ranks: metrics, chance-adjusted metrics, intervals.
 
@@ -106,7 +111,7 @@ def evaluate_command(
         return
     if not ranks:
         raise InputError("no file of ranks", do="run evenrank evaluate FILE, or try evenrank demo")
-    wanted: list[str | Expression] = [*(metric or ())]
+    wanted: list[str | Expression] = [*(metric or (DEFAULT if form == "latex" and not runs else ()))]
     if every_average and average != "micro":
         raise InputError("--averages excludes --average", got=f"--average {average}")
     if runs:
@@ -128,7 +133,14 @@ def evaluate_command(
     if not any(needs_rows.values()) and (average == "micro" or not whole):
         question = {"by": keys, "average": average, "candidates": candidates}
         counted = _streamed(ranks, dask, **question, skip_damaged=skip_damaged, progress=not quiet)
-        show(_evaluated(ranks, counted, wanted, ties), form)
+        evaluated = _evaluated(ranks, counted, wanted, ties)
+        if form == "latex":
+            protocols = [tallies.protocol for tallies in counted]
+            several = len(counted) > 1
+            named = by_model(evaluated, _names(ranks), ranks, protocols) if several else evaluated
+            show_latex(named, style)
+            return
+        show(evaluated, form)
         return
     if not whole:
         option = next(option for option, asked in needs_rows.items() if asked)
@@ -167,6 +179,11 @@ def evaluate_command(
     else:
         source = loaded[0].by(*keys) if keys else loaded[0]
         made = source.evaluate(*wanted, ties=ties, average=average)
+    if form == "latex":
+        if len(loaded) > 1 and isinstance(made, Evaluation):
+            made = by_model(made, file_names(paths), ranks, [one.protocol for one in loaded])
+        show_latex(made, style)
+        return
     show(made, form)
 
 
@@ -184,8 +201,11 @@ def _evaluated(
     """Evaluate a single argument, or several with one row each (and per group)."""
     if len(counted) == 1:
         return counted[0].evaluate(*wanted, ties=ties)
-    names = list(ranks) if any(map(is_several, ranks)) else file_names([Path(one) for one in ranks])
-    return side_by_side(list(zip(names, counted, strict=True)), wanted, ties=ties)
+    return side_by_side(list(zip(_names(ranks), counted, strict=True)), wanted, ties=ties)
+
+
+def _names(ranks: Sequence[str]) -> list[str]:
+    return list(ranks) if any(map(is_several, ranks)) else file_names([Path(one) for one in ranks])
 
 
 def _stratified(

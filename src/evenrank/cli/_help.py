@@ -21,7 +21,8 @@ PANELS = {
     "Metrics": "metric by average every_average list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
     "estimator gamma vary method",
-    "Output": "out form quiet verbose figures keep sort min_count layout digits",
+    "Output": "out form quiet verbose figures keep sort min_count",
+    "LaTeX": "",
     "Speed": "device memory threads exact mesh checkpoint dask",
     "Options": "",
     "Other": "version install_completion show_completion help",

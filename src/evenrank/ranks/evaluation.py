@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from evenrank.metrics.grammar import Metrics, listed, parse, parse_metric
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties
+from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -322,6 +323,21 @@ class Evaluation(Shown, Mapping[str, V]):
             for label, values in zip(self.labels, self.values_by_group, strict=True)
         ]
         return Table(header, rows, self.footer(), labels=len(self.label_names))
+
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write the values as a table for a paper, in LaTeX.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text: the best values are bold, the second best of three or more are underlined.
+        """
+        return paper(self, style)
 
     def footer(self) -> list[str]:
         """Return the lines below the table: notes, number of targets, tie rate and protocol.

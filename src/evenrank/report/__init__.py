@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from evenrank.graphs import Graph
     from evenrank.metrics.grammar import Metrics
     from evenrank.metrics.ties import Ties
+    from evenrank.ranks.paper import Hits, Layout, Percent
     from evenrank.report.document import Given
     from evenrank.stats import On
 
-__all__ = ["explore", "report"]
+__all__ = ["explore", "latex", "report"]
 
 
 def report(
@@ -77,6 +78,111 @@ def report(
         *ranks, metrics=metrics, ties=ties, graphs=graphs, level=level, on=on, candidates=candidates
     )
     return made.save(path, keep=keep)
+
+
+def latex(
+    *ranks: Given,
+    metrics: Metrics = (),
+    layout: Layout | None = None,
+    digits: int = 3,
+    percent: Percent | None = None,
+    hits: Hits = "H@k",
+    names: Mapping[str, str] | None = None,
+    caption: str | None = None,
+    label: str | None = None,
+    ties: Ties | None = None,
+    level: float = 0.95,
+    on: On = None,
+    candidates: int | None = None,
+) -> str:
+    r"""Write a table for a paper, in LaTeX, and the paired tests as another.
+
+    The best value of each metric on each data set is bold, the second best of three or more models is
+    underlined, both as they are printed: equal numbers are marked alike. A dagger marks best values that
+    are significantly better than the second best; the caption states the test.
+
+    Parameters
+    ----------
+    *ranks : Ranks, path-like, mapping or iterable
+        What `evenrank.report` takes: `Ranks`, files of ranks, earlier reports, lists of these, or
+        mappings from names of models to these.
+    metrics : str, Metric or iterable of these, optional
+        Metrics to show; by default mrr, hits@1, hits@3 and hits@10. The first one that is not adjusted
+        for chance is tested.
+    layout : {"models", "data", "long", "metrics"}, optional
+        What the rows are: models, with the metrics of each data set side by side; data sets, with the
+        metrics of each model side by side; both, with one column per metric; or metrics. By default the
+        first of these with at most 12 columns of values.
+    digits : int, default 3
+        Decimals of values between 0 and 1; larger values have fewer, and percentages two fewer.
+    percent : {"hits", "all"}, optional
+        Values to print in percent: hits, or all metrics that are at most 1.
+    hits : {"H@k", "Hits@k"}, default "H@k"
+        The name of hits.
+    names : mapping of str to str, optional
+        Names to print instead of those of models, data sets and metrics. By default known ones are
+        written as in papers: FB15k-237 for fb15k237, ComplEx for complex, AMRI for index(mr).
+    caption : str, optional
+        The caption, in LaTeX; the notes on bold values, daggers and percentages are added. By default it
+        names the data sets.
+    label : str, optional
+        The label for references, such as "tab:results".
+    ties : str, optional
+        Tie-breaking rule. By default that of the protocols.
+    level : float, default 0.95
+        Confidence level of the tests.
+    on : str or sequence of str, optional
+        Key columns that identify a target, or "row", as in `evenrank.compare`.
+    candidates : int, optional
+        Number of candidates, for files without that column.
+
+    Returns
+    -------
+    str
+        LaTeX text. Comments at the top name the packages it needs.
+
+    Raises
+    ------
+    InputError
+        If ranks cannot be read or compared, or an option is invalid.
+
+    Examples
+    --------
+    >>> import evenrank as er
+    >>> task = er.load("nations").task("test")
+    >>> models = [er.rank(er.models.load(f"nations/{name}"), task) for name in ("transe", "tucker")]
+    >>> print(latex(*models, metrics=["mrr", "hits@10", "amri"], percent="hits", label="tab:nations"))
+    % in the preamble: \usepackage{booktabs}
+    \begin{table}[t]
+    \centering
+    \caption{Results on Nations. Best values are bold. ... H@10 in percent.}\label{tab:nations}
+    \smallskip
+    \begin{tabular}{lrrr}
+      \toprule
+      Model & MRR & H@10 & AMRI \\
+      \midrule
+      TransE & 0.522 & 97.3 & 0.395 \\
+      TuckER & \textbf{0.791}\rlap{$^\dagger$} & \textbf{99.8} & \textbf{0.735} \\
+      \bottomrule
+    \end{tabular}
+    \end{table}
+    ...
+    """
+    from evenrank.metrics.grammar import listed
+    from evenrank.ranks.paper import DEFAULT
+    from evenrank.report.document import Report
+
+    wanted = listed([metrics]) or DEFAULT
+    made = Report(*ranks, metrics=wanted, ties=ties, level=level, on=on, candidates=candidates)
+    return made.to_latex(
+        layout=layout,
+        digits=digits,
+        percent=percent,
+        hits=hits,
+        names=names,
+        caption=caption,
+        label=label,
+    )
 
 
 def explore(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True) -> Path:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
@@ -24,13 +24,14 @@ from evenrank.metrics.adjusted import Adjusted
 from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, cell
+from evenrank.ranks.paper import Style
 from evenrank.ranks.ranks import Ranks
 from evenrank.report import charts, page
 from evenrank.report.benchmark import Source, align, read, with_strata
 from evenrank.report.findings import LEVEL, Findings, Group, best
 from evenrank.report.markup import between
 from evenrank.report.summary import probability, summary, title
-from evenrank.stats import On, signed
+from evenrank.stats import On, paper, signed
 
 One: TypeAlias = Ranks | str | os.PathLike[str]
 Given: TypeAlias = One | Mapping[str, One] | Iterable[One | Mapping[str, One]]
@@ -172,6 +173,23 @@ class Report(Shown):
             else []
         )
 
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write the results as a table for a paper, in LaTeX, and the tests as another.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text; more tests than fit a page are left out.
+        """
+        made = self.findings.comparisons
+        tables = [paper.marked(self.evaluation, made, style), paper.pair_table(made, style)]
+        return "\n\n".join(filter(None, tables))
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary per data set and model, with every value and its interval."""
         found = []
@@ -269,7 +287,7 @@ class Report(Shown):
 
     # As files ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], *, keep: bool = True) -> Path:
+    def save(self, path: str | os.PathLike[str], *, keep: bool = True, **style: Unpack[Style]) -> Path:
         """Write the page, or its tables, atomically.
 
         Parameters
@@ -278,6 +296,8 @@ class Report(Shown):
             File to write; the suffix selects the format (.html, .json, .csv, .md, .tex).
         keep : bool, default True
             Whether to store the ranks in the page.
+        **style : Style
+            Options of `evenrank.latex`, for tables in LaTeX.
 
         Returns
         -------
@@ -288,7 +308,13 @@ class Report(Shown):
         form = check_ending(path)
         with replacing(path) as file:
             file.touch()  # fail before the work, not after it
-            text = self.html(keep=keep) if form == "html" else f"{getattr(self, f'to_{form}')()}\n"
+            if form == "html":
+                text = self.html(keep=keep)
+            else:
+                write = (
+                    partial(self.to_latex, **style) if form == "latex" else getattr(self, f"to_{form}")
+                )
+                text = f"{write()}\n"
             file.write_text(text, encoding="utf-8")
         return path
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isnan, nan
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Unpack, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow
+from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats import _significance
@@ -255,6 +256,27 @@ class Comparison(Shown):
             replace(models, notes=()),
             Table(header, rows, [how, *self.notes, str(self.protocol)], 3),
         ]
+
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write the models as a table for a paper, in LaTeX, and the tests as another.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text: a dagger marks best values that are significantly better than the second best,
+            or values that are significantly better than those of the baseline.
+        """
+        from evenrank.stats.paper import marked, pair_table
+
+        made = {"": self}
+        return "\n\n".join(
+            filter(None, [marked(self.values.evaluation, made, style), pair_table(made, style)])
+        )
 
 
 def compare(

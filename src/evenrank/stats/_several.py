@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, nan, sqrt
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, bare, cell, evaluate
+from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell, evaluate
+from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Ranks, average_name, tie_rule
 from evenrank.stats._intervals import check_level, percent
@@ -100,6 +101,31 @@ class RunSummary(Shown):
         ]
         header = [*(["model"] if named else []), "metric", "mean", "sd", "n", "min", "max"]
         return [Table(header, rows, [*self.notes, str(self.protocol)], labels=1 + named)]
+
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write means and standard deviations as a table for a paper, in LaTeX.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text.
+        """
+        models = list(dict.fromkeys(s.model for s in self.spreads))
+        metrics = tuple(dict.fromkeys(s.metric for s in self.spreads))
+        mean, sd = np.array([(s.mean, s.sd) for s in self.spreads]).T.reshape(2, len(models), -1)
+        labels, names = ([(model,) for model in models], ("model",)) if any(models) else ([()], ())
+        made: Evaluation[Any] = Evaluation(
+            metrics, mean, tuple(labels), names, protocol=self.protocol, notes=self.notes
+        )
+        runs = sorted({s.n for s in self.spreads})
+        n = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+        text = rf"Mean $\pm$ standard deviation of {n} runs." if runs[-1] > 1 else ""
+        return paper(made, style, note=text, spreads=sd)
 
 
 def summarize_runs(

@@ -13,6 +13,11 @@ Bounds have a confidence of 95 % or more for any distribution of ranks, so that 
 interval should have 93 to 97 %. Shared draws: bundled models are ranked among sampled candidates by the
 engine itself, where all targets of a query share their candidates.
 
+Hard cases for the mean rank: targets that rank nearly last or nearly first, few draws, draws that
+targets share, and samples with replacement, also of more candidates than there are.
+
+Time: bounds where the full ranking is so large that linear programs may take very long.
+
 Point estimates: the error of the estimators that assume a distribution, and the sampled metric itself.
 """
 
@@ -25,6 +30,7 @@ from math import sqrt
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import evenrank as er
 from evenrank.stats.sampled import Estimated
@@ -122,6 +128,57 @@ def shared_draws(times: int) -> None:
         print(f"{name:18} {k:4}  {laid_out(cells, 24)}", flush=True)
 
 
+def near(kind: str, n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Generate ranks near one or both ends, or in between."""
+    off = rng.integers(0, 5, n)
+    first = {"first": n, "last": 0, "half last": n // 2, "tenth last": n - n // 10}
+    if kind in first:
+        return np.where(np.arange(n) < first[kind], 1 + off, size - off)
+    return np.exp(rng.random(n) * np.log(size)).astype(np.int64)
+
+
+def hard(times: int) -> None:
+    print(f"\nmean rank in hard cases, of {times:,} samples: 93 % or more; few counts cover more\n")
+    print(f"{'replaced':9} {'full':>6} {'k':>4} {'targets':>7} {'of a draw':>9}  coverage by ranks")
+    for replace, size, k in ((False, 1000, 20), (False, 1000, 100), (True, 1000, 100), (True, 61, 150)):
+        for n, share in ((50, 1), (200, 4)):
+            cells = []
+            for kind in ("first", "last", "half last", "tenth last", "log-uniform"):
+                rng = np.random.default_rng(n)
+                rank, draw, held = near(kind, n, size, rng), np.arange(n) // share, 0
+                for _ in range(times):
+                    queries = draw[-1] + 1
+                    if replace:
+                        each = rng.integers(1, size, (queries, k))
+                    else:
+                        each = 1 + rng.random((queries, size - 1)).argpartition(k, axis=1)[:, :k]
+                    better = (each[draw] < rank[:, None]).sum(axis=1)
+                    ranks = er.Ranks(better, 0, k + 1, keys={"draw": draw})
+                    found = er.estimate_full(ranks, "mr", full=size, replace=replace)["mr"]
+                    held += found.low <= rank.mean() <= found.high
+                coverage = held / times
+                met = verdict(coverage >= LOW) if times >= ENOUGH else ""
+                cells.append(f"{kind} {coverage:.1%} {met}")
+            print(f"{replace!s:9} {size:6,} {k:4} {n:7} {share:9}  {laid_out(cells, 20)}", flush=True)
+
+
+def large() -> None:
+    print("\ntime of the bounds of mrr and hits@1, and of the mean rank: 20,000 targets\n")
+    for size, k in ((2_500_604, 1000), (86_000_000, 1000), (2_500_604, 20_000)):
+        for kind in ("geometric", "log-uniform"):
+            rng = np.random.default_rng(0)
+            rank = near(kind, 20_000, size, rng)
+            if kind == "geometric":
+                rank = rng.geometric(0.05, 20_000)
+            ranks = er.Ranks(rng.hypergeometric(rank - 1, size - rank, k), 0, k + 1)
+            start = time.perf_counter()
+            made = er.estimate_full(ranks, "mrr", "hits@1", "mr", full=size)
+            seconds = time.perf_counter() - start
+            print(
+                f"{k:6,} of {size:10,}, {kind:12} {seconds:5.1f} s  {'; '.join(made.notes)}", flush=True
+            )
+
+
 def point_estimates() -> None:
     print("\npoint estimates under an assumed distribution, one sample each: mrr, and hits@10\n")
     titles = ["full", "sampled", "em", "bv", "cls"]
@@ -150,6 +207,8 @@ def main() -> None:
     quick = parser.parse_args().quick
     coverage(*((100, 3) if quick else (1000, 30)))
     shared_draws(10 if quick else 200)
+    hard(100 if quick else 1000)
+    large()
     point_estimates()
 
 

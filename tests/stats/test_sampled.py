@@ -1,7 +1,7 @@
 """Estimates from sampled candidates: enumerated distributions, envelopes, coverage of bounds."""
 
 import json
-from itertools import combinations
+from itertools import combinations, product
 from math import comb, exp
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from scipy.stats import hypergeom
+from scipy.stats import binom, hypergeom
 from shell import run
 
 import evenrank as er
@@ -35,11 +35,11 @@ def drawn(full, k, rng):
     return er.Ranks(better, 0, k_of + 1, keys={**full.keys, FULL: full.candidates})
 
 
-def design(k, sizes, low=(0,), high=None, size_of=None):
+def design(k, sizes, low=(0,), high=None, size_of=None, replace=False):
     low = np.asarray(low)
     high = low if high is None else np.asarray(high)
     size_of = np.zeros_like(low) if size_of is None else np.asarray(size_of)
-    return _design.Design(k, np.atleast_1d(sizes), np.arange(len(low)), size_of, low, high)
+    return _design.Design(k, np.atleast_1d(sizes), np.arange(len(low)), size_of, low, high, replace)
 
 
 def reciprocal(r):
@@ -184,14 +184,16 @@ TERMS = {"mrr": reciprocal, "hits@1": hits(1), "hits@10": hits(10), "hits@90": h
 
 
 @pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize(("k", "sizes"), [(5, [40]), (20, [300, 311, 330]), (100, [5000])])
-def test_envelopes_are_valid_at_every_rank_and_size(name, k, sizes):
-    one, term = design(k, sizes), TERMS[name]
+def test_envelopes_are_valid_at_every_rank_and_size(name, replace, k, sizes):
+    one, term = design(k, sizes, replace=replace), TERMS[name]
     q = _corrections.Fit.of([one], np.zeros(1), _design.nodes(k, sizes[-1])).counts(one)
-    lower, upper = _bounds.envelope(term, one, q, 1000.0)
+    lower, upper, solved = _bounds.envelope(term, one, q, 1000.0)
+    assert solved
     for size in sizes:
         ranks = np.arange(1, size + 1)
-        p, x = _design.count_distribution(k, size, ranks), term(ranks.astype(float))
+        p, x = one.distribution(size, ranks), term(ranks.astype(float))
         slack = 1e-4 * (x.max() - x.min()) + 1e-9  # between the ranks and sizes on the grid
         assert (p @ upper[0] >= x - slack).all()
         assert (p @ lower[0] <= x + slack).all()
@@ -211,10 +213,85 @@ def test_envelopes_are_optimal(name, monkeypatch):
         design(k, [size]),
     )
     q = mass / mass.sum() @ p
-    lower, upper = _bounds.envelope(TERMS[name], one, q, 1e12)
+    lower, upper, _ = _bounds.envelope(TERMS[name], one, q, 1e12)
     for sign, table in ((1, lower), (-1, upper)):
         found = linprog(sign * x, A_eq=p.T, b_eq=q, method="highs")
         assert q @ table[0] == pytest.approx(sign * found.fun, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["hits@1", "hits@10"])
+def test_programs_end_within_their_limit(name, monkeypatch):
+    """Ranks up to 100 of 2.5 million: 32,144 and more than 68,421 steps without the coarser accuracy."""
+    rng, k, size = np.random.default_rng(1), 1000, 2_500_604
+    rank = np.minimum(rng.geometric(0.05, 20_000), size)
+    one = design(k, [size], low=rng.hypergeometric(rank - 1, size - rank, k))
+    q = _corrections.Fit.of([one], np.ones(len(rank)), _design.nodes(k, size)).counts(one)
+    steps = []
+
+    def counted(*arguments, **options):
+        found = linprog(*arguments, **options)
+        steps.append(found.nit)
+        return found
+
+    monkeypatch.setattr("scipy.optimize.linprog", counted)
+    assert _bounds.envelope(TERMS[name], one, q, 20_000.0).solved
+    assert sum(steps) <= 2 * sum(_bounds.SOLVERS.values())
+
+
+def test_a_program_that_is_not_solved_leaves_valid_bounds_and_a_note(monkeypatch):
+    full, rng = er.Ranks.load(RANKS / "nations-rotate.parquet"), np.random.default_rng(0)
+    ranks, truth = drawn(full, 5, rng), full.evaluate("mrr", "hits@3").to_dict()
+    solved = er.estimate_full(ranks, "mrr", "hits@3", "mr")
+    monkeypatch.setattr(_bounds, "SOLVERS", {"highs-ds": 1, "highs-ipm": 0})
+    wider = er.estimate_full(ranks, "mrr", "hits@3", "mr")
+    for name in ("mrr", "hits@3"):
+        assert (
+            wider[name].low <= solved[name].low <= truth[name] <= solved[name].high <= wider[name].high
+        )
+        assert wider[name].high - wider[name].low > 1.3 * (solved[name].high - solved[name].low)
+        assert wider[name].value == solved[name].value
+    assert solved["mr"] == wider["mr"]
+    assert solved.notes == ()
+    assert wider.notes == (
+        "a linear program was not solved within its limit: bounds are valid, but wider than necessary",
+    )
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_too_many_candidates_are_thinned_out(monkeypatch, replace):
+    """A random part of a sample is a sample: the distribution of counts stays the same."""
+    rng, rows, k, rank, size = np.random.default_rng(0), 40_000, 30, 20, 60
+    better = rng.binomial(k, 19 / 59, rows) if replace else rng.hypergeometric(19, 40, k, rows)
+    equal = rng.hypergeometric(np.minimum(better, 1), np.maximum(1 - better, 0) + k - 1, 1)
+    monkeypatch.setattr(_design, "MOST_DRAWN", 8)
+    k_of, column = np.full(rows, k), np.full(rows, size)
+    wanted, low, high = _design.thinned(k_of, column, better, better + equal * (better < k), replace)
+    assert set(wanted) == {8}
+    assert (high - low >= 0).all()
+    assert (high <= 8).all()
+    want = _design.count_distribution(8, size, np.array([rank]), replace)[0]
+    assert np.bincount(low, minlength=9) / rows == pytest.approx(want, abs=0.01)
+    monkeypatch.setattr(_design, "MOST_DRAWN", 5000)
+    monkeypatch.setattr(_design, "MOST_DESIGNS", 3)
+    k_of = np.array([40, 44, 45, 46, 50, 59])
+    wanted, _, _ = _design.thinned(k_of, column[:6], k_of // 2, k_of // 2, replace)
+    assert (wanted <= k_of).all()
+    assert (wanted > k_of / 1.15).all()
+    assert wanted[-1] == (59 if not replace else 54)  # exhaustive samples stay exact
+    assert len(set(wanted)) < 6
+
+
+def test_estimates_from_many_candidates_are_labelled(monkeypatch):
+    full, rng = er.Ranks.load(RANKS / "kinships-transe.parquet"), np.random.default_rng(0)
+    ranks, truth = drawn(full, 60, rng), full.evaluate("mrr", "mr").to_dict()
+    whole = er.estimate_full(ranks, "mrr", "mr")
+    monkeypatch.setattr(_design, "MOST_DRAWN", 20)
+    part = er.estimate_full(ranks, "mrr", "mr")
+    assert part["mrr"].low < whole["mrr"].low < truth["mrr"] < whole["mrr"].high < part["mrr"].high
+    assert part["mr"] == whole["mr"]  # mean ranks need no program
+    assert whole.notes == ()
+    assert "from a random part of the sampled candidates" in part.notes[0]
+    assert part.drawn == whole.drawn
 
 
 def test_bins_are_fine_where_counts_are_small():
@@ -227,28 +304,30 @@ def test_bins_are_fine_where_counts_are_small():
 # Variance -----------------------------------------------------------------------------------------
 
 
-def all_samples(scores, targets, k):
+def all_samples(scores, targets, k, replace):
     """All samples of k of the other candidates, with the counts of each target: better, equal."""
-    for chosen in combinations(range(len(scores)), k):
+    every = range(len(scores))
+    for chosen in product(every, repeat=k) if replace else combinations(every, k):
         picked = np.array([scores[i] for i in chosen])
         yield [(int((picked > t).sum()), int((picked == t).sum())) for t in targets]
 
 
+@pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("targets", [[2.5], [2.5, 0.5, 4.5], [3.0, 3.0, 1.5]])
-def test_the_variance_of_mean_ranks_is_unbiased(targets):
+def test_the_variance_of_mean_ranks_is_unbiased(targets, replace):
     """Enumerated: targets of one query share a draw; two of them tie with candidates."""
     scores, k = [1.0, 2.0, 3.0, 3.0, 4.0, 5.0, 0.0], 3
     weight = np.arange(1.0, len(targets) + 1)
-    estimates, errors = [], []
-    for counts in all_samples(scores, targets, k):
+    estimates, variances = [], []
+    for counts in all_samples(scores, targets, k, replace):
         better, equal = np.array(counts).T
-        one = design(k, [8], low=better, high=better + equal)
+        one = design(k, [8], low=better, high=better + equal, replace=replace)
         values = one.look_up(_corrections.unbiased(er.MR, one))
         estimates.append((weight * values).sum() / weight.sum())
-        errors.append(_variance.of_mean_rank([one], weight, np.zeros(len(targets), int))[0])
+        variances.append(_variance.of_mean_rank([one], weight, np.zeros(len(targets), int))[0])
     full = [1 + sum(s > t for s in scores) + sum(s == t for s in scores) / 2 for t in targets]
     assert np.mean(estimates) == pytest.approx((weight * full).sum() / weight.sum())
-    assert np.mean(np.square(errors)) == pytest.approx(np.var(estimates))
+    assert np.mean(variances) / weight.sum() ** 2 == pytest.approx(np.var(estimates))
 
 
 def test_the_variance_of_shared_draws_is_bounded():
@@ -333,8 +412,8 @@ def test_bounds_exclude_impossible_ranks():
 def test_a_step_of_the_mean_rank_is_one_better_candidate():
     designs = [design(5, [101], low=np.zeros(4, int))]
     apart, together = np.arange(4), np.array([0, 0, 1, 1])
-    assert _variance.step_of_mean_rank(designs, np.ones(4), apart) == pytest.approx(100 / 5 / 4)
-    assert _variance.step_of_mean_rank(designs, np.ones(4), together) == pytest.approx(100 / 5 / 2)
+    assert _variance.step_of_mean_rank(designs, np.ones(4) / 4, apart) == pytest.approx(100 / 5 / 4)
+    assert _variance.step_of_mean_rank(designs, np.ones(4) / 4, together) == pytest.approx(100 / 5 / 2)
     assert _variance.step_of_mean_rank([design(5, [6])], np.ones(1), np.zeros(1, int)) == 0.0
 
 
@@ -344,6 +423,138 @@ def test_a_single_candidate_has_no_variance():
     made = er.estimate_full(er.Ranks([0, 1, 0, 1], 0, 2), "mr", full=9)["mr"]
     assert (made.value, made.kind) == (5.0, "interval")
     assert made.low < 5 < made.high
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("share", [1, 3])
+def test_intervals_near_the_last_rank_mirror_those_near_the_first(share, replace):
+    """The number of worse candidates near the last rank is distributed as that of better ones near 1."""
+    rng, k, size = np.random.default_rng(0), 20, 300
+    draw = np.arange(60) // share
+    for rank in (rng.integers(1, 6, 60), rng.integers(1, size + 1, 60), np.tile([1, 9, 290], 20)):
+        each = rng.integers(1, size, (draw[-1] + 1, k))
+        better = (each[draw] < rank[:, None]).sum(axis=1)
+        one, other = (
+            er.estimate_full(
+                er.Ranks(counts, 0, k + 1, keys={"draw": draw}), "mr", full=size, replace=replace
+            )["mr"]
+            for counts in (better, k - better)
+        )
+        assert other.value == pytest.approx(size + 1 - one.value)
+        assert (other.low, other.high) == pytest.approx((size + 1 - one.high, size + 1 - one.low))
+        assert other.standard_error == pytest.approx(one.standard_error)
+
+
+@pytest.mark.parametrize("worst", [0.0, 0.1, 0.5, 1.0])
+def test_coverage_if_targets_rank_nearly_last(worst):
+    """Without the correction at the last rank, 82 to 88 % of these intervals contained the mean rank."""
+    rng, k, size = np.random.default_rng(1), 20, 1000
+    near = rng.integers(0, 5, 50)
+    rank = np.where(np.arange(50) < 50 * worst, size - near, 1 + near)
+    held = 0
+    for _ in range(200):
+        better = rng.hypergeometric(rank - 1, size - rank, k)
+        made = er.estimate_full(er.Ranks(better, 0, k + 1), "mr", full=size)["mr"]
+        held += made.low <= rank.mean() <= made.high
+    assert held >= 186
+
+
+# With replacement ---------------------------------------------------------------------------------
+
+
+def test_counts_with_replacement_are_binomial():
+    for k, size in ((3, 9), (40, 9), (1000, 2_500_604)):
+        ranks = np.unique(np.geomspace(1, size, 9).astype(int))
+        want = binom.pmf(np.arange(k + 1), k, (ranks[:, None] - 1) / (size - 1))
+        found = _design.count_distribution(k, size, ranks, True)
+        assert found == pytest.approx(want, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_powers_of_the_rank_have_an_unbiased_estimate_with_replacement(power):
+    one = design(12, [9, 40], replace=True)
+    table = _corrections.unbiased(parse(f"mean({power})"), one)
+    for row, size in zip(table, one.sizes, strict=True):
+        ranks = np.arange(1, size + 1)
+        p = _design.count_distribution(12, size, ranks, True)
+        assert p @ row == pytest.approx(ranks.astype(float) ** power)
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_coverage_with_replacement(share):
+    """150 of 60 others: without replacement this is not possible, and 60 of 60 would be exact."""
+    rng, size, k = np.random.default_rng(2), 61, 150
+    rank = np.minimum(np.floor(1 / (1 - rng.random(80)) ** 1.2), size).astype(int)
+    draw, held = np.arange(80) // share, {"mr": 0, "mrr": 0, "hits@3": 0}
+    truth = er.Ranks.of(rank, size).evaluate(*held).to_dict()
+    for i in range(200):
+        each = rng.integers(1, size, (draw[-1] + 1, k))
+        ranks = er.Ranks((each[draw] < rank[:, None]).sum(axis=1), 0, k + 1, keys={"draw": draw})
+        names = held if i < 20 else ["mr"]
+        made = er.estimate_full(ranks, *names, full=size, replace=True)
+        for name in names:
+            held[name] += made[name].low <= truth[name] <= made[name].high
+    assert held["mr"] >= 184
+    assert held["mrr"] == held["hits@3"] == 20
+    assert made["mr"].kind == "interval"
+
+
+def test_a_sample_with_replacement_excludes_few_ranks():
+    made = er.estimate_full(er.Ranks([0, 30], 0, 31), "mr", "hits@1", full=20, replace=True)
+    assert made["mr"].low >= 1.5
+    assert made["mr"].high <= 19.5
+    assert made["hits@1"].high == 0.5
+
+
+def test_replacement_is_recorded_and_read_from_the_protocol(tmp_path):
+    protocol = {"candidates": "30 sampled per query with replacement, seed 3"}
+    ranks = er.Ranks([0, 12, 30], 0, 31, protocol=protocol)
+    kind = ranks.protocol.candidates
+    assert (kind.k, kind.seed, kind.replace) == (30, 3, True)
+    ranks.save(tmp_path / "ranks.csv")
+    again = er.Ranks.load(tmp_path / "ranks.csv")
+    assert again.protocol.candidates == kind
+    made = er.estimate_full(again, "mr", full=20)
+    assert made.replace
+    assert "30 of 19 other candidates drawn with replacement; low to high" in str(made)
+    assert (
+        made["mr"] == er.estimate_full(er.Ranks([0, 12, 30], 0, 31), "mr", full=20, replace=True)["mr"]
+    )
+    with raises(
+        "the protocol of the ranks says otherwise",
+        "got candidates: 30 sampled",
+        "leave out replace=False",
+    ):
+        er.estimate_full(ranks, full=20, replace=False)
+    er.Ranks([0, 12, 30], 0, 31).save(tmp_path / "plain.csv")
+    text = run("estimate", tmp_path / "plain.csv", "--full", 20, "-m", "mr", "--replace")
+    assert "drawn with replacement" in text
+    assert (
+        "got 30 drawn of 19 others (full=20) in row 0; if they were drawn with replacement, use"
+        in run("estimate", tmp_path / "plain.csv", "--full", 20, "-m", "mr", code=2)
+    )
+
+
+def test_samples_that_need_replacement_are_detected():
+    one, other = (er.Ranks([x, 3], 0, 11) for x in (0, 10))
+    assert er.estimate_full([one, other], "mr", full=21)["mr"].value > 1
+    with raises(
+        "cannot have been drawn without replacement",
+        "10 better candidates in one sample and 10 worse ones in another, of 15 others .row 0.",
+        "replace=True",
+    ):
+        er.estimate_full([one, other], "mr", full=16)
+    assert er.estimate_full([one, other], "mr", full=16, replace=True)["mr"].value > 1
+    with raises("replace must be True, False or None; got 'yes'"):
+        er.estimate_full(one, "mr", full=16, replace="yes")
+    with raises("a target without other candidates has a sample of them"):
+        er.estimate_full(one, "mr", full=1, replace=True)
+    kept = er.Ranks([0, 1], 0, 11, protocol={"candidates": "10 sampled per query, seed 1"})
+    again = er.Ranks(
+        [0, 1], 0, 11, protocol={"candidates": "10 sampled per query with replacement, seed 2"}
+    )
+    with raises("samples to be pooled differ: some were drawn with replacement"):
+        er.estimate_full([kept, again], full=50)
 
 
 # Estimates ----------------------------------------------------------------------------------------
@@ -547,7 +758,9 @@ def test_invalid_input():
     ranks = er.Ranks([0, 1, 2], 0, 11, protocol={"model": "a", "candidates": "10 sampled"})
     with raises("the full number of candidates is unknown", "full=14541"):
         er.estimate_full(ranks)
-    with raises("full is less than the number of ranked candidates", "got 5 in row 0"):
+    with raises(
+        "more candidates were drawn than there are", "got 10 drawn of 4 others .full=5. in row 0"
+    ):
         er.estimate_full(ranks, full=5)
     with raises("columns differ in length"):
         er.estimate_full(ranks, full=[50, 60])

@@ -36,6 +36,14 @@ def estimate_command(
     full: Annotated[
         int | None, typer.Option(help="Number of candidates of the full ranking, for files without it.")
     ] = None,
+    replace: Annotated[
+        bool | None,
+        typer.Option(
+            "--replace/--no-replace",
+            help="Candidates were drawn with or without replacement. By default as the protocol says, "
+            "else without.",
+        ),
+    ] = None,
     estimator: Annotated[Estimator, typer.Option(help="Point estimator between the bounds.")] = "em",
     gamma: Annotated[
         float, typer.Option(help="Weight of the variance against the bias, for bv.")
@@ -73,5 +81,6 @@ def estimate_command(
             unit=unit,
             ties=ties,
             average=average,
+            replace=replace,
         )
     show(made, form)

@@ -20,7 +20,7 @@ PANELS = {
     "Protocol": "split sides filter_ unseen candidates outside protocol ties",
     "Metrics": "metric by average every_average list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
-    "estimator gamma vary method",
+    "estimator gamma vary method replace",
     "Output": "out form quiet verbose figures keep sort min_count",
     "LaTeX": "",
     "Speed": "device memory threads exact mesh checkpoint dask",

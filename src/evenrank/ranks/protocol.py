@@ -76,25 +76,28 @@ class Sampled:
         The seed of the sample.
     with_targets : bool
         Whether other targets of the query are candidates, too, as in raw ranking.
+    replace : bool
+        Whether the same candidate may be drawn several times, as by some other programs.
     """
 
     k: int
     seed: int
     with_targets: bool = False
+    replace: bool = False
     sampled: ClassVar[bool] = True
     pattern: ClassVar = re.compile(
-        r"(\d{1,18}) sampled per query, seed (\d{1,99})(, and its other targets)?"
+        r"(\d{1,18}) sampled per query( with replacement)?, seed (\d{1,99})(, and its other targets)?"
     )
 
     def __str__(self) -> str:
         """Return the text used in files."""
-        beside = ", and its other targets" * self.with_targets
-        return f"{self.k} sampled per query, seed {self.seed}{beside}"
+        beside, again = ", and its other targets" * self.with_targets, " with replacement" * self.replace
+        return f"{self.k} sampled per query{again}, seed {self.seed}{beside}"
 
     @classmethod
-    def read(cls, k: str, seed: str, beside: str | None) -> Sampled:
+    def read(cls, k: str, again: str | None, seed: str, beside: str | None) -> Sampled:
         """Create from the groups of `pattern`."""
-        return cls(int(k), int(seed), beside is not None)
+        return cls(int(k), int(seed), beside is not None, again is not None)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def read_candidates(text: str) -> Candidates:
     """Parse the text for candidates in files of ranks.
 
     >>> read_candidates("100 sampled per query, seed 7")
-    Sampled(k=100, seed=7, with_targets=False)
+    Sampled(k=100, seed=7, with_targets=False, replace=False)
     """
     if text == str(All()):
         return All()

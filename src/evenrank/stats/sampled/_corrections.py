@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.metric import RANK, Metric
-from evenrank.stats.sampled._design import Design, count_distribution
+from evenrank.stats.sampled._design import Design
 
 ROUNDS = 200  # of the EM algorithm
 
@@ -25,7 +26,8 @@ def unbiased(metric: Metric, design: Design) -> Floats | None:
 
         T(x) = sum_j S(p + 1, j + 1) (N - 1)_j / (k)_j (x)_j,      for p <= k
 
-    which for `p = 1` is `T(x) = 1 + (N - 1) x / k`, the Horvitz-Thompson estimator.
+    which for `p = 1` is `T(x) = 1 + (N - 1) x / k`, the Horvitz-Thompson estimator. With replacement,
+    counts are binomial, `E (x)_j = (k)_j ((R - 1) / (N - 1))^j`, and the binomial theorem replaces S.
     """
     x = np.arange(design.drawn + 1.0)
     power = int(metric.p) if metric.f == RANK and metric.p > 0 and metric.p % 1 == 0 else 0
@@ -34,8 +36,9 @@ def unbiased(metric: Metric, design: Design) -> Floats | None:
     others = design.sizes - 1.0
     total, part = np.ones((len(others), len(x))), np.ones((len(others), len(x)))
     for j in range(power):
-        part = part * (x - j) * ((others - j) / (design.drawn - j))[:, None]
-        total = total + STIRLING[power][j] * part
+        left = others if design.replace else others - j
+        part = part * (x - j) * (left / (design.drawn - j))[:, None]
+        total = total + (comb(power, j + 1) if design.replace else STIRLING[power][j]) * part
     return total
 
 
@@ -76,7 +79,7 @@ def _uniform(design: Design, ranks: Ints, term: Function) -> tuple[Floats, Float
     """Compute the distribution of counts at some ranks, the share each represents, and the term."""
     at = ranks[ranks <= design.typical]
     share = np.diff(_edges(at)) / design.typical
-    return count_distribution(design.drawn, design.typical, at), share, term(at.astype(float))
+    return design.distribution(design.typical, at), share, term(at.astype(float))
 
 
 def _edges(ranks: Ints) -> Floats:
@@ -111,7 +114,7 @@ class Fit:
 
     def distribution(self, design: Design) -> Floats:
         """Compute the distribution of the counts at each rank, at most the number of candidates."""
-        return count_distribution(design.drawn, design.typical, np.minimum(self.ranks, design.typical))
+        return design.distribution(design.typical, np.minimum(self.ranks, design.typical))
 
     def expected(self, values: Floats, design: Design) -> Floats:
         """Compute the posterior mean of a function of the rank, for each count x."""

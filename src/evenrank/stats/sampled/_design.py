@@ -23,7 +23,12 @@ WIDTH = 0.08  # of this relative width
 BLOCK = 1_000_000  # probabilities computed at once
 
 
-def count_distribution(drawn: int, size: int, ranks: Ints) -> Floats:
+MOST_DRAWN = 5000  # candidates per target in bounds; more are thinned out at random
+MOST_DESIGNS = 32  # with more different numbers of candidates, these are thinned out to steps of
+THINNER = 1.1  # this ratio
+
+
+def count_distribution(drawn: int, size: int, ranks: Ints, replace: bool = False) -> Floats:
     """Compute P(x of the drawn candidates are better), a row per rank, a column for each x.
 
     >>> count_distribution(2, 4, np.array([1, 2, 4])).round(3).tolist()
@@ -32,8 +37,20 @@ def count_distribution(drawn: int, size: int, ranks: Ints) -> Floats:
     found = np.empty((len(ranks), drawn + 1))
     step = max(1, BLOCK // (drawn + 1))
     for first in range(0, len(ranks), step):
-        found[first : first + step] = _distribution(drawn, size, ranks[first : first + step, None])
+        some = ranks[first : first + step, None]
+        found[first : first + step] = (
+            _with_replacement(drawn, size, some) if replace else _distribution(drawn, size, some)
+        )
     return found
+
+
+def _with_replacement(drawn: int, size: int, ranks: Ints) -> Floats:
+    """Compute the binomial distribution."""
+    from scipy.special import xlog1py, xlogy
+
+    x, share = np.arange(drawn + 1), (ranks - 1.0) / max(size - 1, 1)
+    log_p = _log_ways(drawn, x) + xlogy(x, share) + xlog1py(drawn - x, -share)
+    return np.asarray(np.exp(log_p))
 
 
 def _distribution(drawn: int, size: int, ranks: Ints) -> Floats:
@@ -83,7 +100,8 @@ class Design:
     """Targets with `drawn` sampled candidates each, out of similar numbers of candidates.
 
     `sizes` are the distinct numbers of candidates, the target included; `size_of` is the index of each
-    target among them; `low` and `high` are the smallest and largest count x that its ties allow.
+    target among them; `low` and `high` are the smallest and largest count x that its ties allow;
+    `replace` is whether candidates were drawn with replacement.
     """
 
     drawn: int
@@ -92,11 +110,13 @@ class Design:
     size_of: Ints
     low: Ints
     high: Ints
+    replace: bool = False
 
     @property
     def exhaustive(self) -> bool:
         """Whether all candidates were drawn."""
-        return int(self.sizes[-1]) - 1 <= self.drawn
+        others = int(self.sizes[-1]) - 1
+        return others == 0 or (others <= self.drawn and not self.replace)
 
     @cached_property
     def typical(self) -> int:
@@ -112,7 +132,18 @@ class Design:
 
     def binned(self, size: int, ranks: Ints) -> Floats:
         """Compute the distribution of the bins at some ranks."""
-        return np.add.reduceat(count_distribution(self.drawn, size, ranks), self.bins, axis=1)
+        return np.add.reduceat(self.distribution(size, ranks), self.bins, axis=1)
+
+    def distribution(self, size: int, ranks: Ints) -> Floats:
+        """Compute the distribution of the counts at some ranks."""
+        return count_distribution(self.drawn, size, ranks, self.replace)
+
+    def possible(self) -> tuple[Floats, Floats]:
+        """Compute the smallest and the largest rank that each count allows, a row per size."""
+        x, size = np.arange(self.drawn + 1.0), self.sizes[:, None]
+        if self.replace and not self.exhaustive:  # the same candidate may have been drawn every time
+            return 1.0 + np.minimum(x, 1.0) + 0.0 * size, size - np.minimum(self.drawn - x, 1.0)
+        return 1.0 + x + 0.0 * size, size - self.drawn + x
 
     @cached_property
     def grids(self) -> dict[int, tuple[Ints, Floats, NDArray[np.bool_]]]:
@@ -153,22 +184,37 @@ class Design:
         return values
 
 
-def designs(drawn: Ints, full: Ints, low: Ints, high: Ints) -> list[Design]:
+def designs(drawn: Ints, full: Ints, low: Ints, high: Ints, replace: bool = False) -> list[Design]:
     """Group targets with the same number of drawn candidates and similar numbers of candidates."""
     made = []
     for k in np.unique(drawn).tolist():
         mine = np.flatnonzero(drawn == k)
-        exhaustive = full[mine] - 1 <= k
-        rest = np.unique(full[mine[~exhaustive]])
+        exhaustive = full[mine] - 1 <= (0 if replace else k)
+        rest, groups = np.unique(full[mine[~exhaustive]]), []
         while len(rest):
             together = rest[rest <= SIMILAR * rest[0]]
-            made.append(_design(k, mine[np.isin(full[mine], together)], full, low, high))
+            groups.append(mine[np.isin(full[mine], together)])
             rest = rest[len(together) :]
-        if exhaustive.any():
-            made.append(_design(k, mine[exhaustive], full, low, high))
+        groups += [mine[exhaustive]] if exhaustive.any() else []
+        for targets in groups:
+            sizes, size_of = np.unique(full[targets], return_inverse=True)
+            made.append(Design(k, sizes, targets, size_of, low[targets], high[targets], replace))
     return made
 
 
-def _design(drawn: int, targets: Ints, full: Ints, low: Ints, high: Ints) -> Design:
-    sizes, size_of = np.unique(full[targets], return_inverse=True)
-    return Design(drawn, sizes, targets, size_of, low[targets], high[targets])
+def thinned(drawn: Ints, full: Ints, low: Ints, high: Ints, replace: bool) -> tuple[Ints, Ints, Ints]:
+    """Leave out drawn candidates at random where they are too many, or too many different numbers.
+
+    A random part of a sample is a sample, so all estimates from it are valid, and less accurate.
+    """
+    wanted = np.minimum(drawn, MOST_DRAWN)
+    if len(np.unique(wanted)) > MOST_DESIGNS:
+        steps = np.unique(np.floor(THINNER ** np.arange(log(MOST_DRAWN) / log(THINNER) + 1)))
+        wanted = steps[np.searchsorted(steps, np.maximum(wanted, 1), side="right") - 1].astype(np.int64)
+        wanted = np.minimum(wanted, drawn)
+    exhaustive = full - 1 <= (0 if replace else drawn)
+    wanted = np.where(exhaustive, drawn, wanted)
+    rng = np.random.default_rng(0)
+    better = rng.hypergeometric(low, drawn - low, wanted)
+    equal = rng.hypergeometric(high - low, drawn - high, wanted - better)
+    return wanted, better, better + equal

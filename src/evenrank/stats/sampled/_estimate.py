@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import replace as changed
 from functools import cache
 from math import nan
 from typing import Any, NamedTuple, get_args
@@ -28,7 +28,7 @@ from evenrank.stats._join import check_ranks
 from evenrank.stats._sample import Sample, Unit, names_of, smooth, unit_name
 from evenrank.stats.sampled._means import Means, means
 from evenrank.stats.sampled._result import Estimated, Estimator, FullEstimate, Vary
-from evenrank.stats.sampled._targets import ROW, Targets, pooled
+from evenrank.stats.sampled._targets import ROW, Targets, pooled, with_replacement
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)")
 
@@ -53,6 +53,7 @@ def estimate_full(
     unit: Unit = None,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
+    replace: bool | None = None,
 ) -> FullEstimate:
     """Estimate the metrics of a full ranking from ranks among sampled candidates.
 
@@ -84,6 +85,9 @@ def estimate_full(
         The tie-breaking rule; by default that of the protocol.
     average : str or sequence of str, default "micro"
         "micro", or a macro average: "query", or key columns such as "relation".
+    replace : bool, optional
+        Whether candidates were drawn with replacement; by default as the protocol says, and without
+        replacement if it does not say.
 
     Returns
     -------
@@ -98,8 +102,8 @@ def estimate_full(
 
     Notes
     -----
-    Candidates must have been sampled uniformly and without replacement; targets that share sampled
-    candidates have the same `draw` key.
+    Candidates must have been sampled uniformly; targets that share sampled candidates have the same
+    `draw` key.
 
     Mean ranks have an unbiased estimate and a confidence interval. MRR, hits@k and other metrics have no
     unbiased estimate; they get bounds, which hold for every distribution of ranks, and a point estimate
@@ -123,16 +127,17 @@ def estimate_full(
     names_of("average", average)
     several = _listed(ranks)
     names, whole = _names(several), [one.ranks if isinstance(one, Groups) else one for one in several]
-    together = pooled(whole, full)
+    drawn_again = with_replacement(whole, replace)
+    together = pooled(whole, full, drawn_again)
     ties, unit = tie_rule([together], ties), unit_name([together], unit)
-    protocol = replace(together.protocol, average=average_name(average))
+    protocol = changed(together.protocol, average=average_name(average))
     evaluation = _sampled(several, metrics, ties, average, protocol)
     group = np.tile(whole[0].units(names), len(whole)) if names else np.zeros(len(together), np.int64)
     split = (
         Sample(together[group == i], ties, average, ROW if unit == "target" else unit)
         for i in range(int(group.max()) + 1)
     )
-    data = [Targets(sample, ties, len(several)) for sample in split if sample.units]
+    data = [Targets(sample, ties, len(several), drawn_again) for sample in split if sample.units]
     way = _Way(estimator, gamma, vary, level)
     made = [
         _row(targets, evaluation.expressions, values, unit, way, alone=not names)
@@ -148,6 +153,7 @@ def estimate_full(
         _ends(targets.drawn for targets in data),
         _ends(targets.full for targets in data),
         len(several),
+        drawn_again,
         _counted([notes for _, notes in made]),
     )
 
@@ -195,7 +201,7 @@ def _sampled(
         for one in several
     ]
     notes = dict.fromkeys(note for made in each for note in made.notes if note != SAMPLED)
-    return replace(
+    return changed(
         each[0],
         values_by_group=np.mean([made.values_by_group for made in each], axis=0),
         label_names=names,
@@ -221,7 +227,7 @@ def _row(
 ) -> tuple[tuple[Estimated, ...], list[str]]:
     """Estimate the metrics of a group, with notes; raise errors only if there is no other group."""
     mean_of = cache(lambda metric: means(data, metric, *way))
-    cells, notes = [], []
+    cells, notes = [], list[str]()
     for expression, value in zip(expressions, sampled, strict=True):
         metric = smooth(expression)
         try:
@@ -229,7 +235,9 @@ def _row(
                 raise InputError(
                     f"a single {unit} has no variance", do=["use ", Option("vary", "candidates")]
                 )
-            found = _cell(data, expression, value, mean_of(metric))
+            mean = mean_of(metric)
+            found = _cell(data, expression, value, mean)
+            notes += mean.notes
         except EvenrankError as error:
             if alone:
                 raise
@@ -240,7 +248,7 @@ def _row(
                 f"{expression}: the estimate is outside its bounds, so that its assumption does not hold"
             )
         cells.append(found)
-    return tuple(cells), notes
+    return tuple(cells), list(dict.fromkeys(notes))
 
 
 def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) -> Estimated:

@@ -71,6 +71,8 @@ class FullEstimate(Cells[Estimated]):
         candidates.
     samples : int
         The number of samples.
+    replace : bool
+        Whether candidates were drawn with replacement.
     notes : tuple of str
         Remarks, such as metrics that cannot be estimated.
     """
@@ -82,13 +84,16 @@ class FullEstimate(Cells[Estimated]):
     drawn: tuple[int, int]
     full: tuple[int, int]
     samples: int
+    replace: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def protocol(self) -> Protocol:
         """How the ranks and the estimates were computed."""
         own = {"estimate": self.estimator, "level": percent(self.level), "varied": self.vary}
-        return self.evaluation.protocol.updated(own)
+        return self.evaluation.protocol.updated(
+            own | ({"drawn": "with replacement"} if self.replace else {})
+        )
 
     def content(self) -> dict[str, Any]:
         """Collect all results, with protocol and notes."""
@@ -98,6 +103,7 @@ class FullEstimate(Cells[Estimated]):
             "drawn": list(self.drawn),
             "full": list(self.full),
             "samples": self.samples,
+            "replace": self.replace,
             "rows": self.rows(),
             "notes": [*self._words(), *self.notes],
         }
@@ -124,8 +130,9 @@ class FullEstimate(Cells[Estimated]):
         kinds = {found.kind for row in self.cells for found in row}
         others = tuple(n - 1 for n in self.full)
         times = f", {self.samples} times" if self.samples > 1 else ""
+        again = " with replacement" * self.replace
         words = [
-            f"{_span(self.drawn)} of {_span(others)} other candidates drawn{times}; "
+            f"{_span(self.drawn)} of {_span(others)} other candidates drawn{again}{times}; "
             f"low to high is for the full ranking of {of}"
         ]
         if "interval" in kinds:

@@ -21,14 +21,17 @@ def spread(table: Floats, design: Design, fit: Fit) -> Floats:
 
 
 def over_draws(weight: Floats, variance: Floats, draw: Ints) -> float:
-    """Compute an upper bound of the standard error over candidates; targets of a draw are dependent.
+    """Compute an upper bound of the standard error of a mean over candidates."""
+    return sqrt(of_draws(weight, variance, draw)) / float(weight.sum())
+
+
+def of_draws(weight: Floats, variance: Floats, draw: Ints) -> float:
+    """Compute an upper bound of the variance of a sum over candidates; targets of a draw are dependent.
 
     `sd(sum) <= sum of sd`, so that a draw contributes at most its weight times the weighted sum of
     variances.
     """
-    share = weight / weight.sum()
-    together = np.bincount(draw, weights=share) * np.bincount(draw, weights=share * variance)
-    return sqrt(float(together.sum()))
+    return float((np.bincount(draw, weight) * np.bincount(draw, weight * variance)).sum())
 
 
 def unseen(weight: Floats, unit: Ints, level: float) -> float:
@@ -43,7 +46,7 @@ def unseen(weight: Floats, unit: Ints, level: float) -> float:
 
 
 def step_of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> float:
-    """Compute by how much one more better candidate raises an estimated mean rank, on average.
+    """Compute by how much one more better candidate raises the weighted sum of ranks, on average.
 
     If few candidates are better, their number is nearly a Poisson variable, and skewed: the variance at
     the ends of the interval depends on this step.
@@ -53,12 +56,12 @@ def step_of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> 
         if not design.exhaustive:
             others = (design.sizes - 1.0)[design.size_of]
             each[design.targets] = weight[design.targets] * others / design.drawn
-    steps = np.bincount(draw, weights=each / weight.sum())
+    steps = np.bincount(draw, weights=each)
     return float((steps**2).sum() / (steps.sum() or 1.0))
 
 
 def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple[float, float] | None:
-    """Compute the unbiased standard error of the mean rank over candidates, and its number of draws.
+    """Compute the unbiased variance of the sum of ranks over candidates, and its number of draws.
 
     None if a single candidate was drawn, which shows no variance. The number of draws is an effective
     one, `(sum v)^2 / sum v^2`: for a model whose targets nearly always win, few draws contribute to the
@@ -70,7 +73,8 @@ def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple
 
         (1 - k / (N - 1)) k / (k - 1) (sum_ij a_i a_j min(x_i, x_j) - (sum_i a_i x_i)^2 / k)
 
-    A tie counts half with each of its extreme ranks, whose sets are nested as well.
+    with `k / (N - 1)` left out if candidates are drawn with replacement. A tie counts half with each of
+    its extreme ranks, whose sets are nested as well.
     """
     a, x, k = (np.zeros(2 * len(weight)) for _ in range(3))
     owner = np.tile(draw, 2)
@@ -78,7 +82,8 @@ def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple
         if design.drawn < 2 and not design.exhaustive:
             return None
         others = (design.sizes - 1.0)[design.size_of]
-        left = np.maximum(1.0 - design.drawn / np.maximum(others, 1.0), 0.0)
+        drawn_share = 0.0 if design.replace else design.drawn / np.maximum(others, 1.0)
+        left = np.maximum(1.0 - drawn_share, 0.0)
         drawn = max(design.drawn, 1)
         scale = others / drawn * np.sqrt(left * drawn / max(drawn - 1, 1))
         for half, count in ((0, design.low), (len(weight), design.high)):
@@ -92,7 +97,7 @@ def of_mean_rank(designs: Sequence[Design], weight: Floats, draw: Ints) -> tuple
     square = np.bincount(owner, weights=a * x / np.sqrt(k)) ** 2
     variance = np.maximum(shared - square, 0.0)
     total = float(variance.sum())
-    return sqrt(total) / float(weight.sum()), total**2 / float((variance**2).sum() or 1.0)
+    return total, total**2 / float((variance**2).sum() or 1.0)
 
 
 def _within(values: Floats, owner: Ints) -> Floats:

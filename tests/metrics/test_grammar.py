@@ -109,7 +109,7 @@ def test_invalid_metric_names_raise(text, message):
         ("MAP@10", "use mrr"),
         ("nDCG@10", "use ndcg, which has no cutoff, or hits@10"),
         ("mrr@10", "use mrr, or hits@10"),
-        ("ROC-AUC", "use index(mr): if all targets have as many candidates, it is 2 AUC - 1"),
+        ("ROC-AUC", "use index(mr): if all targets have equally many candidates, it is 2 AUC - 1"),
         ("f1", "not a rank-based metric"),
         ("avg rank", "is mr"),
         ("z-score", "write z(mrr)"),
@@ -124,6 +124,9 @@ def test_invalid_metric_names_raise(text, message):
         ("z(hit_at_3)", "did you mean z(hits@3)?"),
         ("mean_reciprical_rank", "did you mean mean_reciprocal_rank"),
         ("hits@1o", "write e.g. hits@10"),
+        # by meaning, misspelled
+        ("accurcy", "is hits@1"),
+        ("recal@5", "is hits@5"),
         ("foo", "write e.g. mrr, hits@10 or index(mrr)"),
     ],
 )

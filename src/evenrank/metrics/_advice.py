@@ -25,7 +25,7 @@ _MEANINGS: dict[str, str] = {
         ),
         "mrrat recip_rank": "mrr has no cutoff, as lower ranks add little to it; use mrr, or hits@{k}",
         "auc roc_auc auroc rocauc aucroc": (
-            "use index(mr): if all targets have as many candidates, it is 2 AUC - 1"
+            "use index(mr): if all targets have equally many candidates, it is 2 AUC - 1"
         ),
         "average_rank avg_rank rank ranks meanrank_avg": "the mean of the ranks is mr",
         "percentile percentile_rank normalized_rank relative_rank mpr": (
@@ -115,4 +115,6 @@ def advice(
         near = sorted(dict.fromkeys(alike), key=lambda one: abs(len(one) - len(part)))[:2]
     if near:
         return f"did you mean {' or '.join(text.replace(part, one) for one in near)}?"
+    for one in get_close_matches(plain, _BY_MEANING, 1, 0.85):  # accurcy, recal@5
+        return _BY_MEANING[one].format(k=k if k and k != "k" else 10)
     return "write e.g. mrr, hits@10 or index(mrr)"

@@ -350,46 +350,28 @@ def test_exact_tails_agree_with_enumeration(name, sizes, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["mr", "mrr", "gmr", "hmr", "imr", "ndcg", "mean(2)"])
-def test_saddlepoint_tails_are_close(name, monkeypatch):
-    """With eight tasks the error is below a quarter of the probability; it falls with their number."""
+def test_tails_of_sums_agree_with_enumeration(name, monkeypatch):
     sizes = [5, 6, 7, 4, 5, 4, 3, 2]
     every = er.chance(name, sizes, method="enumerate")
     monkeypatch.setattr("evenrank.metrics.chance.FEW_OUTCOMES", 0)
     exact = er.chance(name, sizes)
     for level in (0.01, 0.2, 0.5, 0.8, 0.99):
         value = np.quantile(every._enumeration.values, level, method="inverted_cdf")
-        assert exact.logsf(value) == pytest.approx(every.logsf(value), abs=0.25)
-        assert exact.logsf(value).method == "saddlepoint"
+        assert exact.logsf(value) == pytest.approx(every.logsf(value), abs=1e-10)
+        assert exact.logsf(value).method == "convolution"
 
 
 @pytest.mark.parametrize("name", ["mrr", "hmr", "ndcg", "mr", "gmr"])
-@pytest.mark.parametrize("sizes", [{14_541: 8}, {1000: 2}, {10**6: 50}, {14_541: 40_932}])
-def test_saddlepoint_tails_are_probabilities(name, sizes):
-    """Where rare first ranks decide they are rough, but never crash, and in the end they fall."""
+@pytest.mark.parametrize("sizes", [{14_541: 8}, {1000: 2}, {14_541: 40_932}])
+def test_tails_fall_to_that_of_the_best_value(name, sizes):
     null = er.chance(name, sizes)
     better = 1 if er.parse(name).increasing else -1
-    steps = np.concatenate([[-3, -1, -0.1, 0, 0.1], np.geomspace(0.3, 30, 20)])
+    steps = np.concatenate([[-3, -1, -0.1, 0, 0.1], np.geomspace(0.3, 30, 8)])
     values = [float(null.mean()) + better * k * float(null.std()) for k in steps]
-    logs = [
-        float(null.logsf(v))
-        for v in values
-        if v > 0 and (v <= null.best if better > 0 else v >= null.best)
-    ]
+    logs = [null.logsf(v) for v in values if v > 0 and (v - null.best) * better <= 0]
     assert all(log <= 0 for log in logs)
-    assert logs[-1] <= min(logs) + 1.0
+    assert all(b <= a + a.error + b.error for a, b in pairwise(logs))
     assert null.logsf(null.best) == pytest.approx(-sum(c * math.log(n) for n, c in sizes.items()))
-
-
-def test_mean_rank_tail_uses_the_lattice(monkeypatch):
-    """P(sum of ranks <= k) by convolution, to three per cent at 4e-8."""
-    monkeypatch.setattr("evenrank.metrics.chance.FEW_OUTCOMES", 0)
-    null, tasks, size = er.chance("mr", {6: 12}), 12, 6
-    table = np.ones(1)
-    for _ in range(tasks):
-        table = np.convolve(table, np.full(size, 1 / size))
-    cdf = np.cumsum(table)  # sums from 12 up
-    for total in (14, 20, 35, 42, 60):
-        assert null.sf(total / tasks) == pytest.approx(cdf[total - tasks], rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["mrr", "hits@10", "mr", "gmr", "hmr", "imr", "ndcg", "median"])
@@ -426,7 +408,7 @@ def test_poisson_binomial_far_tail_against_binomial_sums():
         assert got == pytest.approx(want, rel=1e-11, abs=1e-11)
 
 
-def test_saddlepoint_is_continuous_at_the_mean():
+def test_tails_are_continuous_at_the_mean():
     null = er.chance("gmr", {50: 400})
     logs = [float(null.logsf(null.mean() * (1 - e))) for e in (-1e-4, -1e-7, 0.0, 1e-7, 1e-4)]
     assert max(np.diff(logs)) <= 0
@@ -436,19 +418,15 @@ def test_saddlepoint_is_continuous_at_the_mean():
 @pytest.mark.parametrize(
     ("name", "sizes", "value", "truth"),
     [
-        # by enumeration, or by convolution on a grid with floor and ceiling bounds
-        ("mrr", {1000: 2}, 0.5, math.log(2.0e-3)),
-        ("mrr", {14_541: 20}, 0.0068, math.log(0.010)),
-        ("mrr", {14_541: 100}, 0.0026, math.log(0.030)),
+        # by convolution on a grid with floor and ceiling bounds
         ("mrr", {14_541: 40}, 0.1, -26.913),
         ("mrr", {14_541: 40}, 0.35, -110.308),
         ("mrr", {10**6: 200}, 0.005, -8.517),
         ("mrr", {10**6: 200}, 0.3, -709.543),
-        ("mrr", {10**5: 20}, 0.5, -103.00),
     ],
 )
 def test_tails_that_depend_on_rare_first_ranks(name, sizes, value, truth):
-    assert er.chance(name, sizes).logsf(value) == pytest.approx(truth, abs=0.5)
+    assert er.chance(name, sizes).logsf(value) == pytest.approx(truth, abs=2e-3)
 
 
 # The tools below ----------------------------------------------------------------------------------

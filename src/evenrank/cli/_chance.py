@@ -83,7 +83,8 @@ def chance_command(
         content |= {"mean error": mean.error, "variance error": null.var().error}
     if value is not None:
         log_p = null.logsf(value)
-        content |= {"value": value, "p": exp(log_p), "log p": float(log_p), "p method": log_p.method}
+        content |= {"value": value, "p": exp(log_p), "log p": float(log_p)}
+        content |= {"p method": log_p.method, "log p error": log_p.error}
     if form == "json":
         echo_json(defined(content))
         return

@@ -7,7 +7,7 @@ is uniform on 1..N_i. Only the multiset of pairs (size, weight) matters; all cos
 - `_power`  power means: additive, product (p = 0) and Laplace transform (everything else)
 - `_order`  order statistics: min, max, median, quantiles
 - `_count`  Poisson-binomial counts, for order statistics and the tail of hits@k
-- `_tails`  saddlepoint tails of S
+- `_tails`  tails of S, with bounds on their error; `_atoms` and `_wave` are its tools
 - `_check`  enumeration and sampling, which check the other methods
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from math import exp, inf, sqrt
+from math import exp, expm1, inf, sqrt
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -156,10 +156,16 @@ class NullDistribution:
         Returns
         -------
         float
-            The survival function, which is a one-sided p-value.
+            The survival function, which is a one-sided p-value, with the attributes `method` and
+            `error`, a bound on its error (a standard error if sampled).
         """
         log_p = self.logsf(value)
-        return Moment(exp(log_p), log_p.method)
+        p = exp(log_p)
+        if log_p.method == "sample":
+            error = p * log_p.error if p else 1.0 / self._samples
+        else:
+            error = p * expm1(min(log_p.error, 700.0)) if p else 0.0
+        return Moment(p, log_p.method, min(1.0, error))
 
     def logsf(self, value: float) -> Moment:
         """Compute the logarithm of `sf`, which does not underflow.
@@ -172,7 +178,7 @@ class NullDistribution:
         Returns
         -------
         float
-            The logarithm of the probability.
+            The logarithm of the probability, with the attributes `method` and `error`.
 
         Raises
         ------
@@ -193,7 +199,7 @@ class NullDistribution:
             raise NullDistributionError(f"{self.metric} has no p-value: no value is better or worse")
         few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
         log_p = (self._enumeration if few else self._computation).log_tail(value)
-        return Moment(min(0.0, log_p), log_p.method)
+        return Moment(min(0.0, log_p), log_p.method, log_p.error)
 
     @cached_property
     def _computation(self) -> Computation:

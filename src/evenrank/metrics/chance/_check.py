@@ -139,4 +139,10 @@ class Outcomes:
         """Compute log P(at least as good as the value), up to rounding errors."""
         sign = 1.0 if self.metric.increasing else -1.0
         share = float((sign * self.values >= sign * value - 1e-12 * abs(value)).mean())
-        return Moment(log(share) if share else -inf, self.method)
+        if not share:
+            return Moment(-inf, self.method, inf if self.method == "sample" else 0.0)
+        if self.method == "sample":  # half an outcome is added, or 1 would have no error
+            n = len(self.values)
+            moved = (share * n + 0.5) / (n + 1.0)
+            return Moment(log(share), self.method, sqrt(moved * (1.0 - moved) / n) / share)
+        return Moment(log(share), self.method, 1e-12)

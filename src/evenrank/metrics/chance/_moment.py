@@ -7,7 +7,10 @@ from evenrank.metrics.metric import Metric, Statistic
 
 
 class Moment(float):
-    """A float with the `method` that computed it, and its standard `error` if sampled."""
+    """A float with the `method` that computed it, and its `error`.
+
+    The error of a tail probability is a bound on it. Sampled numbers have their standard error.
+    """
 
     method: str
     error: float

@@ -306,53 +306,31 @@ class PowerMean:
         if self.metric.f.k is not None and self.metric.p <= 0:  # 1 if all hit, else 0
             return Moment(self._log_positive if mean <= 1.0 + 1e-12 else -inf, "formula")
         if self.metric.f.k is not None and self.sizes.equal_weights:
-            return Moment(self._log_hits(self.metric.f.k, mean**self.metric.p), "formula")
-        return Moment(self._log_sum(mean), "saddlepoint")
+            return self._log_hits(self.metric.f.k, mean**self.metric.p)
+        return self._log_sum(mean)
 
-    def _log_hits(self, k: int, share: float) -> float:
+    def _log_hits(self, k: int, share: float) -> Moment:
         wanted = ceil(share * self.sizes.n * (1.0 - 1e-12) - 1e-9)
         trials = Trials.of(self.sizes)
         p = trials.at(np.array([float(k)]))
-        return float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
+        log_p = float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
+        return Moment(log_p, "formula", 1e-10 + 1e-14 * abs(log_p) if isfinite(log_p) else 0.0)
 
-    def _log_sum(self, mean: float) -> float:
+    def _log_sum(self, mean: float) -> Moment:
         (rank_sum, reference), f, p, sizes = self._sum, self.metric.f, self.metric.p, self._cut
-        x = log(mean) if p == 0 else (mean / reference) ** p
         level = last_true(int(sizes.size.max()), lambda rank: f.at(rank) == f.at(1))
         log_best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
-        lattice = 0.0
-        if f == RANK and p == 1 and sizes.equal_weights:  # a sum of whole numbers
-            lattice = 1.0 / sizes.n / reference
-            x = float(np.floor(x / lattice + 1e-6)) * lattice
-        return self._log_positive + log_tail(
-            rank_sum,
-            x,
-            upper=f.falling == (p >= 0),  # whether better means a larger S
-            log_best=log_best,
-            log_simple=lambda: self._log_simple(x),
-            lattice=lattice,
-        )
-
-    def _log_simple(self, x: float) -> float:
-        """Compute the log probability of the likeliest "k ranks are at most R" that makes S reach x.
-
-        If all others are at their worst, k such ranks raise S from its worst value by k w (X(R) - X(N)).
-        """
-        sizes = self._cut
-        if not sizes.equal_weights:
-            return -inf
+        whole = 0.0  # what all differences of X are multiples of, if known
+        if f.k is not None or (f == RANK and p >= 1 and p == int(p)):
+            whole = reference**-p
         term, _ = self.metric.term(1.0, float(sizes.size.max()))
-        trials = Trials.of(sizes)
-        typical = float(np.median(sizes.size))
-        worst = self._sum[0].bounds[0 if self.metric.f.falling == (self.metric.p >= 0) else 1]
-        ranks = np.unique(np.geomspace(1, typical / 2.0, 60).astype(int))
-        gains = (term(ranks.astype(float)) - term(np.array([typical]))) / sizes.n
-        logs = [-inf]
-        for rank, wanted in zip(
-            ranks.tolist(), np.ceil((x - worst) / gains * (1.0 - 1e-12)), strict=True
-        ):
-            if 0 < wanted <= sizes.n:
-                p = trials.at(np.array([float(rank)]))
-                tail = log_count(p, trials.count, int(wanted), tail=True, tilt=True)
-                logs.append(float(tail[0]))
-        return max(logs)
+        log_p = log_tail(
+            rank_sum,
+            term,
+            sizes,
+            log(mean) if p == 0 else (mean / reference) ** p,
+            upper=f.falling == (p >= 0),  # whether better means a larger S
+            best=log_best,
+            whole=whole,
+        )
+        return Moment(self._log_positive + log_p, log_p.method, log_p.error)

@@ -1,6 +1,11 @@
-"""Which modules are collected for their doctests."""
+"""Which modules are collected for their doctests, and the width of tables."""
 
+import os
 from importlib.util import find_spec
+
+# tables get all columns; readline sets COLUMNS for the children of pytest, and so for workers of xdist
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")  # readline's is not in `os.environ`
 
 # torch is an extra, and triton comes with torch for GPUs; so are the libraries of integrations
 NEEDS = {

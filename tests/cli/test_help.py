@@ -163,13 +163,14 @@ def test_a_result_is_written_in_the_format_of_the_suffix(folder, monkeypatch):
     monkeypatch.chdir(folder)
     base = ["evenrank", "evaluate", "ranks.parquet", "-m", "mrr"]
     for suffix, form in (("json", "json"), ("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
-        want = called([*base, "--format", form], monkeypatch)[1]
+        verbose = ["-v"] * (form == "markdown")  # tables in files say everything
+        want = called([*base, "--format", form, *verbose], monkeypatch)[1]
         code, out, err = called([*base, "-o", f"result.{suffix}"], monkeypatch)
         assert (code, out) == (0, "")
         assert err.startswith(f"result.{suffix}: ")
         assert (folder / f"result.{suffix}").read_text() == want
     assert called([*base, "-q", "-o", "result.txt"], monkeypatch) == (0, "", "")
-    assert (folder / "result.txt").read_text() == called(base, monkeypatch)[1]
+    assert (folder / "result.txt").read_text() == called([*base, "-v"], monkeypatch)[1]
     called([*base, "-o", "result.csv", "--format", "json"], monkeypatch)  # the option decides
     assert (folder / "result.csv").read_text() == called([*base, "--format", "json"], monkeypatch)[1]
 

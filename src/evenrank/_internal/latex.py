@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from unicodedata import normalize
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # control characters, line breaks included
+from evenrank._internal.terminal import clean
+
 SYMBOLS = """
     α alpha; β beta; γ gamma; δ delta; ε varepsilon; ζ zeta; η eta; θ theta; ι iota; κ kappa; λ
     lambda; μ mu; ν nu; ξ xi; π pi; ρ rho; σ sigma; ς varsigma; τ tau; υ upsilon; φ varphi; χ chi; ψ
@@ -74,7 +75,7 @@ def escape(text: str) -> str:
     >>> print(escape("a_b & 50% --flag, σ² of Müller"))
     a\_b \& 50\% -{}-flag, $\sigma$$^2$ of Müller
     """
-    plain = CONTROL.sub(" ", normalize("NFC", text))
+    plain = clean(normalize("NFC", text))
     plain = re.sub("-(?=-)", "-\0", plain)  # no ligature
     return plain.translate(LETTERS).replace("\0", "{}")
 
@@ -98,7 +99,7 @@ def _maths(number: re.Match[str]) -> str:
 
 def comments(lines: Iterable[str]) -> list[str]:
     """Write lines of comments."""
-    return [f"% {CONTROL.sub(' ', line)}" for line in lines]
+    return [f"% {clean(line)}" for line in lines]
 
 
 def preamble(tex: str) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 from threading import Lock
 from typing import Any, Self
 
-PREFIXES = {"G": 10**9, "M": 10**6, "k": 10**3}
+WORDS = {"billion": 10**9, "million": 10**6}
 
 
 class Progress:
@@ -71,12 +71,12 @@ class Progress:
 
 
 def short(number: float) -> str:
-    """Write a large number in short.
+    """Write a large number in short, as people do.
 
-    >>> short(950), short(41_280_000)
-    ('950', '41.3 M')
+    >>> short(950), short(41_280), short(41_280_000), short(2.06e9)
+    ('950', '41,280', '41.3 million', '2.1 billion')
     """
-    for prefix, size in PREFIXES.items():
+    for word, size in WORDS.items():
         if number >= size:
-            return f"{number / size:,.1f} {prefix}"
-    return f"{number:.0f}"
+            return f"{number / size:,.1f} {word}"
+    return f"{number:,.0f}"

@@ -7,15 +7,15 @@ import io
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import groupby, zip_longest
 from math import isfinite, isnan
-from typing import Any
-from unicodedata import combining, east_asian_width
+from typing import Any, Self
 
 from evenrank._internal import latex
 from evenrank._internal.export import Framed
-from evenrank._internal.latex import CONTROL as _CONTROL
+from evenrank._internal.terminal import clean, layout, plain_title, terminal_width, wrapped
 
 
 def figure(x: float) -> str:
@@ -39,9 +39,17 @@ def figure(x: float) -> str:
 _MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
 
 
-def _width(text: str) -> int:
-    """Count the terminal columns of a text: two for a wide character, none for an accent."""
-    return sum(0 if combining(one) else 1 + (east_asian_width(one) in "WF") for one in text)
+class Note(str):
+    """A line below a table that says only what is unusual; `full` says everything."""
+
+    __slots__ = ("full",)
+    full: str
+
+    def __new__(cls, text: str, full: str) -> Self:
+        """Create from both texts."""
+        note = super().__new__(cls, text)
+        note.full = full
+        return note
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,11 @@ class Table:
         How many columns at the left are left-aligned; all others are right-aligned.
     bold : set of (int, int)
         Rows and columns of cells to print in bold, in formats that have it.
+    groups : sequence of str
+        A title above each column; neighbours with the same title share it. Empty: no such titles.
+    optional : sequence of str
+        The columns that a narrow terminal may do without, the most dispensable first, by title (without
+        arrow) or by group. By default all but the labels and the first value, from right to left.
 
     Examples
     --------
@@ -75,6 +88,8 @@ class Table:
     notes: Sequence[str] = ()
     labels: int = 1
     bold: Set[tuple[int, int]] = frozenset()
+    groups: Sequence[str] = ()
+    optional: Sequence[str] = ()
 
     def _written(self, write: Callable[[str], str], strong: tuple[str, str]) -> list[list[str]]:
         """Format the cells of all rows, the bold ones between two marks."""
@@ -87,45 +102,88 @@ class Table:
             for i, row in enumerate(self.rows)
         ]
 
-    def text(self) -> str:
-        """Format as plain text, for a terminal."""
-        height = max(title.count("\n") for title in self.header) + 1
-        titles = [title.split("\n") for title in self.header]
-        head = [list(line) for line in zip(*([""] * (height - len(t)) + t for t in titles), strict=True)]
-        lines = [[_CONTROL.sub(" ", cell) for cell in row] for row in (*head, *self.rows)]
-        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    def text(self, width: int | None = None, more: str = ".text()") -> str:
+        """Format as plain text, for a terminal.
 
-        def line(cells: Sequence[str]) -> str:
-            spaces = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
-            parts = [
-                cell + space if i < self.labels else space + cell
-                for i, (cell, space) in enumerate(zip(cells, spaces, strict=True))
-            ]
-            return "  ".join(parts).rstrip()
+        Parameters
+        ----------
+        width : int, optional
+            The width to fit: long names break between words, then the least important columns are left
+            out, with a line that lists them. By default, lines are as long as they need to be.
+        more : str
+            What that line names as the way to see all columns.
 
-        rule = ["-" * width for width in widths]
-        notes = (_CONTROL.sub(" ", note) for note in self.notes)
-        return "\n".join([*map(line, [*lines[:height], rule, *lines[height:]]), *notes])
+        Returns
+        -------
+        str
+            The lines.
 
-    def stacked(self) -> str:
-        """Format for a narrow terminal: row by row, with each cell on its own line.
-
-        >>> print(Table(["first", "p"], [["rotate", "0.0001"]], ["3 tests"]).stacked())
-        first  rotate
-        p      0.0001
-        <BLANKLINE>
-        3 tests
+        Examples
+        --------
+        >>> table = Table(["model", "mrr ↑", "mr ↓"], [["transe", "0.35", "128.2"]])
+        >>> print(table.text(width=18, more="--format csv"))
+        model   mrr ↑
+        ------  -----
+        transe   0.35
+        left out at 18
+        columns: mr (all:
+        --format csv)
         """
-        width = max(map(len, self._flat_header))
-        names = [name.ljust(width) for name in self._flat_header]
-        blocks = [[f"{n}  {cell}" for n, cell in zip(names, row, strict=True)] for row in self.rows]
-        return "\n\n".join(
-            "\n".join(_CONTROL.sub(" ", line) for line in lines) for lines in (*blocks, self.notes)
+        return "\n".join(line for lines in self.lines(width, more) for line in lines)
+
+    def lines(self, width: int | None, more: str) -> tuple[list[str], list[str], list[str]]:
+        """Lay out for a terminal.
+
+        Parameters
+        ----------
+        width, more
+            As for `text`.
+
+        Returns
+        -------
+        tuple of list of str
+            The lines of the header, of the rows, and of the notes.
+        """
+        laid = layout(
+            [[clean(line) for line in title.split("\n")] for title in self.header],
+            [[clean(cell) for cell in row] for row in self.rows],
+            labels=self.labels,
+            groups=[clean(group) for group in self.groups],
+            optional=self.optional or self._from_the_right(),
+            width=width,
+        )
+        notes = [clean(note) for note in self.notes]
+        if laid.left_out:
+            notes.insert(0, f"left out at {width} columns: {', '.join(laid.left_out)} (all: {more})")
+        if width is not None:
+            notes = [line for note in notes for line in wrapped(note, width, names=False)]
+        return laid.header, laid.rows, notes
+
+    def _from_the_right(self) -> list[str]:
+        """Return the names of the columns after the first value, the last one first; then the groups."""
+        titles = list(dict.fromkeys(map(plain_title, self.header[self.labels :])))
+        groups = list(dict.fromkeys(name for name in self.groups if name))
+        return [*reversed(titles[1:]), *reversed(groups[1:])]
+
+    def in_full(self) -> Table:
+        """Return the table with notes that say everything.
+
+        Returns
+        -------
+        Table
+            The same cells.
+        """
+        return replace(
+            self, notes=[note.full if isinstance(note, Note) else note for note in self.notes]
         )
 
     @property
     def _flat_header(self) -> list[str]:
-        return [title.replace("\n", "") for title in self.header]
+        titles = [title.replace("\n", "") for title in self.header]
+        return [
+            f"{group} {title}".lstrip()
+            for group, title in zip_longest(self.groups, titles, fillvalue="")
+        ]
 
     def markdown(self) -> str:
         """Format as Markdown."""
@@ -158,13 +216,22 @@ class Table:
             return f"<tr>{''.join(parts)}</tr>"
 
         head = line([*map(escape, self._flat_header)], "th")
+        if self.groups:
+            spans = ((name, len(list(columns))) for name, columns in groupby(self.groups))
+            above = (f'<th colspan="{many}">{escape(name)}</th>' for name, many in spans)
+            titles = [escape(title.replace("\n", "")) for title in self.header]
+            head = f"<tr>{''.join(above)}</tr>{line(titles, 'th')}"
         body = "".join(line(row, "td") for row in self._written(escape, ("<b>", "</b>")))
         notes = "<br>".join(map(escape, self.notes))
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><small>{notes}</small>"
 
 
 class Shown(Framed):
-    """Base class of results: they print as tables and export to text formats and data frames."""
+    """Base class of results: they print as tables and export to text formats and data frames.
+
+    Printed in a terminal, tables fit it: columns that are left out are listed below, and `text()` has
+    all. In files, pipes and notebooks nothing is left out, unless COLUMNS (in the environment) is set.
+    """
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
@@ -221,25 +288,40 @@ class Shown(Framed):
         """
         return as_csv(self.rows())
 
-    def text(self) -> str:
+    def text(self, width: int | None = None, *, verbose: bool = False) -> str:
         """Write the tables as plain text.
+
+        Parameters
+        ----------
+        width : int, optional
+            The width to fit, by leaving out columns and breaking names between words. By default,
+            everything is written, in lines as long as they need to be.
+        verbose : bool
+            Whether the line below a table has the whole protocol, not only what is unusual.
 
         Returns
         -------
         str
-            What `print` shows.
+            The tables, from top to bottom.
         """
-        return "\n\n".join(table.text() for table in self.tables())
+        tables = (table.in_full() if verbose else table for table in self.tables())
+        return "\n\n".join(table.text(width) for table in tables)
 
-    def to_markdown(self) -> str:
+    def to_markdown(self, *, verbose: bool = False) -> str:
         """Write the tables as Markdown.
+
+        Parameters
+        ----------
+        verbose : bool
+            Whether the line below a table has the whole protocol, not only what is unusual.
 
         Returns
         -------
         str
             Markdown text.
         """
-        return "\n\n".join(table.markdown() for table in self.tables())
+        tables = (table.in_full() if verbose else table for table in self.tables())
+        return "\n\n".join(table.markdown() for table in tables)
 
     def to_latex(self) -> str:
         """Write the tables as LaTeX tabulars; they need the package booktabs.
@@ -251,11 +333,11 @@ class Shown(Framed):
         """
         return "\n\n".join(table.latex() for table in self.tables())
 
-    __str__ = text
+    def __str__(self) -> str:
+        """Return the tables, in the width of the terminal."""
+        return self.text(terminal_width())
 
-    def __repr__(self) -> str:
-        """Return the printed tables."""
-        return self.text()
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())

@@ -26,6 +26,7 @@ from evenrank.cli._shell import (
     SplitOption,
     TableOrJson,
     UnseenOption,
+    VerboseOption,
     app,
 )
 from evenrank.errors import InputError
@@ -115,6 +116,7 @@ def adjust_command(
         typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
     ] = None,
     metric: Metrics = None,
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
     """Adjust published values for chance.
@@ -136,7 +138,7 @@ def adjust_command(
             unseen=unseen,
             percent=percent,
         )
-        show(results, form)
+        show(results, form, verbose=verbose)
         return
     if metric:
         raise InputError("--metric selects from a file of results", got="single values")
@@ -154,6 +156,7 @@ def adjust_command(
             percent=percent,
         ),
         form,
+        verbose=verbose,
     )
 
 
@@ -192,6 +195,7 @@ def baseline_command(
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
     """Show the results of random ranking and of a constant scorer.
@@ -204,7 +208,7 @@ def baseline_command(
     result = baseline(
         data, *(metric or ()), split=split, sides=sides, filter=KNOWN[filter_], unseen=unseen
     )
-    show(result, form)
+    show(result, form, verbose=verbose)
 
 
 @app.command("explore")

@@ -242,10 +242,16 @@ def _with_out(function: Callable[..., None]) -> Callable[..., None]:
             do = "or add --format, which decides"
             raise InputError("the suffix tells no format", got=out.name, allowed=suffixes, do=do)
         check_place(out)
-        result = io.StringIO()
-        with redirect_stdout(result):
-            function(form=form, **options)
         from evenrank._internal.files import replacing
+        from evenrank.cli._output import TO_FILE
+
+        result = io.StringIO()
+        token = TO_FILE.set(True)
+        try:
+            with redirect_stdout(result):
+                function(form=form, **options)
+        finally:
+            TO_FILE.reset(token)
 
         with replacing(out) as file:
             file.write_text(result.getvalue(), encoding="utf-8")

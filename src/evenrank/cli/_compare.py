@@ -23,6 +23,7 @@ from evenrank.cli._shell import (
     Samples,
     Seed,
     Unit,
+    VerboseOption,
     app,
     check_unused,
     file_names,
@@ -74,6 +75,7 @@ def compare_command(
     ties: OwnTies = None,
     average: Average = "micro",
     candidates: CandidatesOption = None,
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
     *,
     style: Style,
@@ -105,7 +107,7 @@ def compare_command(
         if form == "latex":
             show_latex(made, style)
             return
-        show(made, form)
+        show(made, form, verbose=verbose)
         return
     names = file_names(ranks)
     if form == "latex":  # which prints models, not files
@@ -131,7 +133,7 @@ def compare_command(
     if form == "latex":
         show_latex(result, style)
         return
-    show(result, form)
+    show(result, form, verbose=verbose)
 
 
 def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[str, Ranks]]:
@@ -176,6 +178,7 @@ def report_command(
         bool,
         typer.Option("--ranks/--no-ranks", help="Store the ranks in the page, so it can be reopened."),
     ] = True,
+    verbose: VerboseOption = False,
     form: Annotated[
         Format | None,
         typer.Option("--format", help="Print the tables in this format, instead of writing a page."),
@@ -211,7 +214,7 @@ def report_command(
     if form == "latex":
         typer.echo(report.to_latex(**style))
     elif form is not None:
-        show(report, form)
+        show(report, form, verbose=verbose)
     for path in paths:
         with Progress(f"computing and writing {path}"):
             report.save(path, keep=keep, **style)

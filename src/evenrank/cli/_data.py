@@ -60,7 +60,7 @@ def data_list(form: FormatOption = "table") -> None:
         row |= {split: entry.splits.get(split) for split in SPLITS}
         rows.append(row | _about(entry) if form in ("json", "csv") else row)
     note = "evenrank data fetch NAME downloads a data set; EVENRANK_DATA is a folder of local data sets."
-    show_rows(rows, 2, [note], form)
+    show_rows(rows, 2, [note], form, optional=("valid", "test", "relations", "train"))
 
 
 def _about(entry: registry.Entry) -> Row:
@@ -196,7 +196,8 @@ def atlas_list(form: FormatOption = "table") -> None:
     note = (
         f"Mean number of candidates and chance levels: test triples, both sides, filtered; {INCLUDED}."
     )
-    show_rows(rows, 2, [note], form)
+    optional = ("valid", "relations", "train", "test", "entities", "chance(hits@10)")
+    show_rows(rows, 2, [note], form, optional=optional)
 
 
 def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
@@ -236,7 +237,9 @@ def atlas_show(
         return
     size = f"{facts.data}: {facts.entities:,} entities, {facts.relations:,} relations"
     words = "; ".join(f"{name}: {value}" for name, value in protocol.items())
-    show_rows(rows, 2, [size, f"{words}; {INCLUDED}"], form)
+    optional = ("sizes", "least", "most", "chance(mr)")
+    notes = [size, f"{words}; {INCLUDED}"]
+    show_rows(rows, 2, notes, form, optional=optional, more="--format json")
 
 
 def _of_sizes(sizes: Histogram) -> Row:

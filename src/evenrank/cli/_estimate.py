@@ -18,6 +18,7 @@ from evenrank.cli._shell import (
     Metrics,
     OwnTies,
     Unit,
+    VerboseOption,
     app,
 )
 from evenrank.metrics.grammar import parse
@@ -56,6 +57,7 @@ def estimate_command(
     ties: OwnTies = None,
     average: Average = "micro",
     candidates: CandidatesOption = None,
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
     """Estimate full-ranking metrics from sampled candidates.
@@ -83,4 +85,4 @@ def estimate_command(
             average=average,
             replace=replace,
         )
-    show(made, form)
+    show(made, form, verbose=verbose)

@@ -28,6 +28,7 @@ from evenrank.cli._shell import (
     Samples,
     Seed,
     Unit,
+    VerboseOption,
     app,
     check_unused,
     file_names,
@@ -95,6 +96,7 @@ def evaluate_command(
     ] = False,
     quiet: QuietOption = False,
     list_all: Annotated[bool, typer.Option("--list", help="List all metrics and exit.")] = False,
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
     *,
     style: Style,
@@ -140,7 +142,7 @@ def evaluate_command(
             named = by_model(evaluated, _names(ranks), ranks, protocols) if several else evaluated
             show_latex(named, style)
             return
-        show(evaluated, form)
+        show(evaluated, form, verbose=verbose)
         return
     if not whole:
         option = next(option for option, asked in needs_rows.items() if asked)
@@ -184,7 +186,7 @@ def evaluate_command(
             made = by_model(made, file_names(paths), ranks, [one.protocol for one in loaded])
         show_latex(made, style)
         return
-    show(made, form)
+    show(made, form, verbose=verbose)
 
 
 def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[Tallies]:
@@ -289,7 +291,7 @@ def _list_metrics(form: Format) -> None:
         "Aliases:",
         *(f"  {name}: {', '.join(names)}" for name, names in aliases.items() if names),
     ]
-    show_rows(rows, len(rows[0]), notes, form)
+    show_rows(rows, len(rows[0]), notes, form, optional=("reference", "optimum", "range"))
 
 
 def _aliases(expression: Expression) -> list[str]:

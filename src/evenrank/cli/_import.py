@@ -31,6 +31,7 @@ from evenrank.cli._shell import (
     SplitOption,
     SplitsOption,
     UnseenOption,
+    VerboseOption,
     app,
     check_writable,
     complete_graph,
@@ -138,6 +139,7 @@ def _finish(
     ties: OwnTies = None,
     average: Average = "micro",
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
     """Save the ranks and print their metrics."""
@@ -146,7 +148,7 @@ def _finish(
     if out is not None:
         ranks.save(out)
     grouped = ranks.by(*by.split(",")) if by else ranks
-    show(grouped.evaluate(*metric or (), ties=ties, average=average), form)
+    show(grouped.evaluate(*metric or (), ties=ties, average=average), form, verbose=verbose)
 
 
 def source(name: str, *, graph: bool = False) -> Callable[[Callable[..., Ranks]], Callable[..., Ranks]]:

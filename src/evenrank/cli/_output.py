@@ -3,59 +3,68 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import replace
 
 import typer
 
 from evenrank._internal.table import Shown, Table, as_csv, figure
+from evenrank._internal.terminal import terminal_width
 from evenrank.cli._shell import Format, Row
 
-FEW_ROWS = 24  # a table too wide for the terminal is printed row by row only if it is this short
+TO_FILE = ContextVar("TO_FILE", default=False)  # whether stdout is collected for --out
 
 
-def show(result: Shown, form: Format) -> None:
-    """Write a result to stdout."""
-    if form != "table":
+def show(result: Shown, form: Format, *, verbose: bool = False, optional: Sequence[str] = ()) -> None:
+    """Write a result to stdout; tables in files say everything, as if `verbose`.
+
+    `optional` are columns that a narrow terminal may do without, in place of those that the table names.
+    """
+    verbose = verbose or TO_FILE.get()
+    if form == "markdown":
+        typer.echo(result.to_markdown(verbose=verbose))
+    elif form != "table":
         typer.echo(getattr(result, f"to_{form}")())
-        return
-    for i, table in enumerate(result.tables()):
-        if i:
-            typer.echo()
-        print_table(table)
+    else:
+        for i, table in enumerate(result.tables()):
+            if i:
+                typer.echo()
+            table = table.in_full() if verbose else table
+            print_table(replace(table, optional=optional) if optional else table)
 
 
-def print_table(table: Table) -> None:
-    """Print with rich if the terminal is wide enough; on a narrow one, print short tables row by row."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    console = Console()
-    plain = table.text()
-    width = max(map(len, plain.splitlines()[:2]))
-    if not console.is_terminal or width + 4 > console.width:
-        stacked = console.is_terminal and width > console.width and len(table.rows) <= FEW_ROWS
-        typer.echo(table.stacked() if stacked else plain)
-        return
-    rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for i, name in enumerate(table.header):
-        rich.add_column(Text(name), justify="left" if i < table.labels else "right")
-    for row in table.rows:
-        rich.add_row(*map(Text, row))
-    console.print(rich)
-    for note in table.notes:
-        console.print(Text(note, style="dim"))
+def print_table(table: Table, more: str = "--format csv") -> None:
+    """Print a table that fits the terminal; files and other programs get all columns."""
+    header, rows, notes = table.lines(None if TO_FILE.get() else terminal_width(), more)
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if colour:
+        header = [typer.style(line, bold=True) for line in header]
+        notes = [typer.style(line, dim=True) for line in notes]
+    for line in (*header, *rows, *notes):
+        typer.echo(line)
 
 
-def show_rows(rows: list[Row], labels: int, notes: list[str], form: Format) -> None:
+def show_rows(
+    rows: list[Row],
+    labels: int,
+    notes: list[str],
+    form: Format,
+    *,
+    optional: Sequence[str] = (),
+    more: str = "--format csv",
+) -> None:
     """Write records as a table, or as JSON or CSV in full precision."""
     if form == "json":
         echo_json(rows)
     elif form == "csv":
         typer.echo(as_csv(rows))
     else:
-        table = Table(list(rows[0]), [list(map(shown, row.values())) for row in rows], notes, labels)
-        print_table(table) if form == "table" else typer.echo(getattr(table, form)())
+        cells = [list(map(shown, row.values())) for row in rows]
+        table = Table(list(rows[0]), cells, notes, labels, optional=optional)
+        print_table(table, more) if form == "table" else typer.echo(getattr(table, form)())
 
 
 def shown(value: str | int | float | None) -> str:

@@ -13,7 +13,9 @@ import typer
 
 from evenrank import models
 from evenrank._internal.columns import is_whole
+from evenrank._internal.progress import short
 from evenrank._internal.table import figure
+from evenrank._internal.terminal import terminal_width, wrapped
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
@@ -27,6 +29,7 @@ from evenrank.cli._shell import (
     OwnTies,
     QuietOption,
     SplitsOption,
+    VerboseOption,
     app,
     check_writable,
     complete_graph,
@@ -131,6 +134,7 @@ def rank_command(
         ),
     ] = None,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
     """Rank the test triples of a graph by trained models.
@@ -200,10 +204,14 @@ def rank_command(
         )
     if len(ranked) > 1:
         ties = ties or ranked[0].ties
-        show(rows_per_file(model, ranked, wanted, keys, ties, (average,), what="model"), form)
+        show(
+            rows_per_file(model, ranked, wanted, keys, ties, (average,), what="model"),
+            form,
+            verbose=verbose,
+        )
     else:
         source = ranked[0].by(*keys) if keys else ranked[0]
-        show(source.evaluate(*wanted, ties=ties, average=average), form)
+        show(source.evaluate(*wanted, ties=ties, average=average), form, verbose=verbose)
     if not quiet:
         for ranks, own, file, folder in zip(ranked, graphs, files, folders, strict=True):
             typer.echo(_work(ranks, ask(own), file or folder), err=True)
@@ -288,8 +296,8 @@ def _work(ranks: Ranks, task: Task, place: Path | None) -> str:
     words = []
     if work.scores:
         words.append(
-            f"{work.scores:,} scores in {work.seconds:.2f} s: {work.scores / work.seconds / 1e6:,.3g} "
-            f"million/s ({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
+            f"{work.scores:,} scores in {work.seconds:.2f} s: {short(work.scores / work.seconds)}/s "
+            f"({work.kernels} kernels; {work.undecided:,} comparisons took float64)"
         )
     if work.scores < task.scores:
         words.append(f"{task.scores - work.scores:,} scores were resumed from the checkpoint")
@@ -317,7 +325,7 @@ DEMO = ("mrr", "chance(mrr)", "index(mrr)", "z(mrr)", "hits@10", "chance(hits@10
 
 
 @app.command("demo")
-def demo(form: FormatOption = "table") -> None:
+def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
     """Rank bundled models and show why chance adjustment matters.
 
     Examples
@@ -340,18 +348,22 @@ def demo(form: FormatOption = "table") -> None:
         label_names=("data", "model", "candidates"),
         protocol=Protocol.from_dict({"split": "test", "filter": "train, valid, test"}),
     )
-    show(result, form)
+    optional = ("chance(hits@10)", "candidates", "z(mrr)", "index(hits@10)", "hits@10", "chance(mrr)")
+    show(result, form, verbose=verbose, optional=optional)
     work = [ranks.work for ranks in ranked if ranks.work is not None]
     if form == "table":
-        typer.echo(
-            f"\nRanked {len(work)} models: {sum(w.scores for w in work):,} scores in "
-            f"{sum(w.seconds for w in work):.2f} s; codexsmall and wn18rr come from files of ranks.\n"
-            "The chance level falls with the number of candidates, so mrr and hits@10 cannot be\n"
-            "compared across graphs. The index is 0 at chance level and 1 for a perfect model, on\n"
-            "every graph; z counts standard deviations above chance, and grows with the number of\n"
-            "targets as well.\n"
-            "Next: evenrank rank MODEL --data DIR, evenrank evaluate FILE, evenrank --help"
-        )
+        scores, seconds = sum(w.scores for w in work), sum(w.seconds for w in work)
+        for text in (
+            "",
+            f"Ranked {len(work)} models: {scores:,} scores in {seconds:.2f} s; codexsmall and wn18rr "
+            "come from files of ranks.",
+            "The chance level falls with the number of candidates, so mrr and hits@10 cannot be "
+            "compared across graphs. The index is 0 at chance level and 1 for a perfect model, on every "
+            "graph; z counts standard deviations above chance, and grows with the number of targets as "
+            "well.",
+            "Next: evenrank rank MODEL --data DIR, evenrank evaluate FILE, evenrank --help",
+        ):
+            typer.echo("\n".join(wrapped(text, terminal_width() or 80, names=False)))
 
 
 def _ranked() -> Iterator[Ranks]:

@@ -116,6 +116,12 @@ ColumnsOption = Annotated[
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no notes.")]
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Show the whole protocol below a table, not only what is unusual."
+    ),
+]
 KNOWN: dict[str, atlas.Filter] = {"all": "all", "none": None}
 ENDINGS = (".parquet", ".csv", ".tsv")  # of files of ranks
 Row: TypeAlias = dict[str, Any]

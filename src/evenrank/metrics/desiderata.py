@@ -20,6 +20,7 @@ from itertools import product
 import numpy as np
 
 from evenrank._internal.table import Table, figure
+from evenrank._internal.terminal import terminal_width
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.metrics.chance import NullDistribution, read_sizes
@@ -90,7 +91,7 @@ class Desiderata(Mapping[str, Mapping[str, Verdict]]):
 
     def __repr__(self) -> str:
         """Return the table as text."""
-        return self.table().text()
+        return self.table().text(terminal_width())
 
     def _repr_html_(self) -> str:
         return self.table().html()

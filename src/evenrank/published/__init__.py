@@ -204,7 +204,7 @@ def published(
     wn18rr   mrr ↑   B      0.4520  2.74e-04  1,652  0.4519  +5,647     2
     nations  mrr ↑   B      0.4520    0.3844  1.176  0.1098  +5.019     1
     read as fractions: mrr
-    split: test; sides: tail, head; filter: train, valid, test; unseen: keep
+    usual protocol [...]
     <BLANKLINE>
     across           metric  model  mean index    rank
     ---------------  ------  -----  ----------  ------

@@ -16,6 +16,7 @@ from evenrank.published._read import Line, located
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import PublishedValue, units_note
 from evenrank.ranks.evaluation import arrow, cell
+from evenrank.ranks.protocol import Protocol, shared
 
 
 @dataclass(frozen=True)
@@ -214,12 +215,16 @@ class Published(Shown):
                 key=lambda r: (settings.index(r.setting), metrics.index(r.given.metric), r.rank),
             )
         ]
-        first = self.settings[settings[0]]
-        shared = [k for k in ("split", "sides", "filter", "unseen") if k not in self._differing]
-        facts = "; ".join(f"{name}: {first[name]}" for name in shared)
+        protocol = shared(map(Protocol.from_dict, self.settings.values()))
         sources = dict.fromkeys(f"source: {r.source}" for r in self.results if r.source)
         columns = ["value", "chance", "ratio", "index", "z", "rank"]
-        return Table([*header, *columns], rows, [*self.notes, facts, *sources], labels=len(header))
+        return Table(
+            [*header, *columns],
+            rows,
+            [*self.notes, protocol.note(), *sources],
+            labels=len(header),
+            optional=("ratio", "chance", "z", "rank"),
+        )
 
     def _across(self) -> Iterator[Table]:
         rows = [

@@ -41,6 +41,8 @@ DEFAULT_WIDE = [
     "index(mr)",
     "z(mrr)",
 ]
+# of these, what a narrow terminal may do without, the most dispensable first
+OPTIONAL = ("index(mr)", "mr", "hits@1", "index(hits@10)", "z(mrr)", "count", "hits@10", "index(mrr)")
 SAMPLED = (
     "sampled candidates: values and chance levels are among these; "
     "`evenrank estimate` estimates those among all"
@@ -322,7 +324,11 @@ class Evaluation(Shown, Mapping[str, V]):
             [*label, *(cell(e, v) for e, v in zip(self.expressions, values, strict=True))]
             for label, values in zip(self.labels, self.values_by_group, strict=True)
         ]
-        return Table(header, rows, self.footer(), labels=len(self.label_names))
+        chosen = [*self.expressions] not in [
+            default_expressions(wide=True, chance=c) for c in (True, False)
+        ]
+        optional = () if chosen else OPTIONAL
+        return Table(header, rows, self.footer(), labels=len(self.label_names), optional=optional)
 
     def to_latex(self, **style: Unpack[Style]) -> str:
         """Write the values as a table for a paper, in LaTeX.
@@ -352,7 +358,7 @@ class Evaluation(Shown, Mapping[str, V]):
             total = sum(self.counts)
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
             lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
-        return [*lines, str(self.protocol)]
+        return [*lines, self.protocol.note()]
 
 
 def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:

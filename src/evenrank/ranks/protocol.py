@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
 from evenrank._internal.columns import column_names, mapping
+from evenrank._internal.table import Note
 from evenrank.errors import InputError
 
 SIDES = ("tail", "head", "relation", "pair")  # the order in which sides are written
@@ -422,13 +423,15 @@ class Protocol:
         text = json.dumps(dict(sorted(entries.items())), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def line(self, *, full: bool = False) -> str:
+    def line(self, *, full: bool = False, usual: Mapping[str, str] | None = None) -> str:
         """Format as the line below a table: what differs from the usual setting, and the fingerprint.
 
         Parameters
         ----------
         full : bool
             Whether to include all entries.
+        usual : mapping of str to str, optional
+            Further entries with their usual values.
 
         Returns
         -------
@@ -437,13 +440,30 @@ class Protocol:
         """
         entries = self.to_dict()
         if not full:
-            usual = {name: USUAL.get(name, ()) for name in entries}
-            entries = {name: text for name, text in entries.items() if text not in usual[name]}
+            expected = {**USUAL, **{name: (text,) for name, text in (usual or {}).items()}}
+            entries = {k: text for k, text in entries.items() if text not in expected.get(k, ())}
             entries.pop("content", None)
         words = "; ".join(f"{name}: {text}" for name, text in entries.items())
         return f"{words or 'usual protocol'} [{self.fingerprint}]"
 
     __str__ = line
+
+    def note(self, usual: Mapping[str, str] | None = None, prefix: str = "") -> Note:
+        """Format as the line below a table, in short and in full.
+
+        Parameters
+        ----------
+        usual : mapping of str to str, optional
+            Further entries with their usual values.
+        prefix : str
+            Text before the line.
+
+        Returns
+        -------
+        Note
+            The line, with all entries in its attribute `full`.
+        """
+        return Note(prefix + self.line(usual=usual), prefix + self.line(full=True))
 
 
 NAMES = tuple(one.name for one in fields(Protocol) if one.name != "extra")

@@ -533,7 +533,7 @@ class Ranks(Framed):
         shown["rank"] = [f"{better + 1 + equal / 2:.1f}".removesuffix(".0") for better, equal in counts]
         rows = [[str(value) for value in row] for row in zip(*shown.values(), strict=True)]
         more = [f"{len(self) - PREVIEW:,} more targets"] * (len(self) > PREVIEW)
-        return Table([*shown], rows, [*more, str(self.protocol)], labels=len(self.keys)).html()
+        return Table([*shown], rows, [*more, self.protocol.note()], labels=len(self.keys)).html()
 
     def __getitem__(self, rows: int | slice | NDArray[Any]) -> Ranks:
         """Select rows by a slice, a mask or indices; a single index selects one row."""
@@ -881,7 +881,7 @@ class Groups:
         counts = np.bincount(self._group)
         rows = [[*label, f"{n:,}"] for label, n in zip(self.labels[:PREVIEW], counts, strict=False)]
         more = [f"{len(self) - PREVIEW:,} more groups"] * (len(self) > PREVIEW)
-        notes = [*more, str(self.ranks.protocol)]
+        notes = [*more, self.ranks.protocol.note()]
         return Table([*self.names, "targets"], rows, notes, labels=len(self.names)).html()
 
     @cached_property

@@ -23,7 +23,8 @@ from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Adjusted
 from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, arrow, cell
+from evenrank.ranks.evaluation import Evaluation, cell
+from evenrank.ranks.evaluation import title as column_title
 from evenrank.ranks.paper import Style
 from evenrank.ranks.ranks import Ranks
 from evenrank.report import charts, page
@@ -104,7 +105,7 @@ class Report(Shown):
         made, findings = self.evaluation, self.findings
         width = f"{findings.percent} interval"
         lead = findings.metrics.index(findings.lead)
-        header = ["data", "model", "targets", *(f"{e} {arrow(e)}".rstrip() for e in made.expressions)]
+        header = ["data", "model", "targets", *map(column_title, made.expressions)]
         header.insert(4 + lead, width)
         rows = []
         for label, count, values in zip(
@@ -120,7 +121,9 @@ class Report(Shown):
         bold = {
             (row, column + 3 + (column > lead)) for column, at in enumerate(self.best()) for row in at
         }
-        return Table(header, rows, self.notes(), labels=2, bold=bold)
+        optional = [str(e) for e in reversed(made.expressions) if e != findings.lead]
+        optional = ["targets", *optional, width]
+        return Table(header, rows, self.notes(), labels=2, bold=bold, optional=optional)
 
     def best(self) -> list[set[int]]:
         """Return the rows that are best on their data set, for each metric; none for single models."""
@@ -144,7 +147,8 @@ class Report(Shown):
     def notes(self) -> list[str]:
         """Return reasons for undefined values, and the protocol of each data set."""
         protocols = (
-            f"{c.data}: {replace(c.protocol, ties=self.findings.ties)}" for c in self.benchmarks
+            replace(c.protocol, ties=self.findings.ties).note({"data": c.data}, prefix=f"{c.data}: ")
+            for c in self.benchmarks
         )
         return [*self.undefined, *protocols]
 
@@ -167,6 +171,7 @@ class Report(Shown):
                     rows,
                     [f"{self.findings.percent} confidence intervals; {self.findings.tested}"],
                     labels=3,
+                    optional=("wins/ties/losses", "interval"),
                 )
             ]
             if rows

@@ -40,6 +40,7 @@ DEFAULT = (
 )
 DEFAULT_WIDE = ("mrr", "chance(mrr)", "index(mrr)", "hits@10")
 BY_DELTA = "a macro average over fixed groups has intervals by the delta method only"
+DRAWS = {"samples": "10000", "seed": "0"}  # as usual
 HOW = {"delta": "delta method", "bootstrap": "BCa bootstrap", "percentile": "percentile bootstrap"}
 
 
@@ -99,9 +100,15 @@ class Intervals(Cells[Interval]):
     @property
     def protocol(self) -> Protocol:
         """How the ranks and the intervals were computed."""
-        own = {"intervals": f"{percent(self.level)} {HOW[self.method]}", "unit": self.unit}
         draws = {"samples": str(self.samples), "seed": str(self.seed)}
-        return self.evaluation.protocol.updated(own | (draws if self.method != "delta" else {}))
+        return self.evaluation.protocol.updated(
+            self.described | (draws if self.method != "delta" else {})
+        )
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The entries of the protocol that another line below the table describes."""
+        return {"intervals": f"{percent(self.level)} {HOW[self.method]}", "unit": self.unit}
 
     def content(self) -> dict[str, Any]:
         """Collect all results, with protocol and notes."""
@@ -145,7 +152,8 @@ class Intervals(Cells[Interval]):
         units = f"{self.cells[0][0].n:,} " if len(self.cells) == 1 else ""
         drawn = units + plural(self.unit, 1 if units == "1 " else 2)
         how = f"{percent(self.level)} confidence intervals: {HOW[self.method]} over {drawn}"
-        return [how, *self.notes, *replace(self.evaluation, protocol=self.protocol).footer()]
+        *counted, _ = self.evaluation.footer()
+        return [how, *self.notes, *counted, self.protocol.note(self.described | DRAWS)]
 
 
 def intervals(
@@ -222,7 +230,7 @@ def intervals(
     index(mrr) ↑  0.4769  0.0910  0.8628      0.1632
     95 % confidence intervals: delta method over 8 targets
     8 targets, 0.0% tied
-    intervals: 95 % delta method; unit: target [...]
+    usual protocol [...]
     """
     check_level(level)
     check_choice("method", method, get_args(Method))

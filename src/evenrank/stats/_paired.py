@@ -24,6 +24,7 @@ from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats import _significance
 from evenrank.stats._bounds import limits
 from evenrank.stats._intervals import (
+    DRAWS,
     Intervals,
     check_draws,
     check_level,
@@ -229,8 +230,9 @@ class Comparison(Shown):
     def tables(self) -> list[Table]:
         """Build the tables: the models with their intervals, then the pairs."""
         (models,) = self.values.tables()
+        between = f"{percent(self.level)} interval"
         header = [
-            *("metric", "first", "second", "difference", f"{percent(self.level)} interval"),
+            *("metric", "first", "second", "difference", between),
             *("effect", "wins/ties/losses", "p", "p corrected", "better"),
         ]
         rows = [
@@ -252,9 +254,11 @@ class Comparison(Shown):
         family = f"{tests} test{'s' * (tests != 1)}, {CORRECTED[self.correction]}"
         over = f"{self.units:,} {plural(self.unit, self.units)}"
         how = f"{HOW[self.test]} over {over}; {family}"
+        described = {"test": self.test, "correction": self.correction, **self.values.described, **DRAWS}
+        optional = ("wins/ties/losses", "effect", "p", between)
         return [
             replace(models, notes=()),
-            Table(header, rows, [how, *self.notes, str(self.protocol)], 3),
+            Table(header, rows, [how, *self.notes, self.protocol.note(described)], 3, optional=optional),
         ]
 
     def to_latex(self, **style: Unpack[Style]) -> str:

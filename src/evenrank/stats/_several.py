@@ -100,7 +100,7 @@ class RunSummary(Shown):
             for s in self.spreads
         ]
         header = [*(["model"] if named else []), "metric", "mean", "sd", "n", "min", "max"]
-        return [Table(header, rows, [*self.notes, str(self.protocol)], labels=1 + named)]
+        return [Table(header, rows, [*self.notes, self.protocol.note()], labels=1 + named)]
 
     def to_latex(self, **style: Unpack[Style]) -> str:
         """Write means and standard deviations as a table for a paper, in LaTeX.
@@ -331,7 +331,7 @@ class AcrossDatasets(Shown):
             f"(Nemenyi, {percent(self.level)}): {figure(self.critical_difference)}",
             f"not significantly different: {undecided}",
             *self.notes,
-            str(self.protocol),
+            self.protocol.note(),
         ]
         return [
             Table(header, within, labels=2),

@@ -121,8 +121,11 @@ class FullEstimate(Cells[Estimated]):
         ]
         names = self.evaluation.label_names
         header = [*names, "metric", "sampled", "estimate", "low", "high", "kind"]
-        notes = [*self._words(), *self.notes, *self.evaluation.footer()]
-        return [Table(header, rows, notes, labels=len(names) + 1)]
+        *counted, _ = self.evaluation.footer()
+        usual = {"estimate": "em", "level": percent(0.95), "varied": "candidates"}
+        notes = [*self._words(), *self.notes, *counted, self.protocol.note(usual)]
+        optional = ("kind", "sampled", "high", "low")
+        return [Table(header, rows, notes, labels=len(names) + 1, optional=optional)]
 
     def _words(self) -> list[str]:
         """Describe the sample, and the guarantees of intervals and bounds."""

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile, is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_type
+from evenrank._internal.limits import check_fits
 from evenrank._internal.optional import need
+from evenrank._internal.reading import STEP, check_regular
 from evenrank.errors import InputError, Option
 from evenrank.graphs.graph import Graph, Unseen, check_unseen
 from evenrank.models._model import Model
@@ -317,7 +319,9 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
     `records` are stand-ins for pickled classes, by the names of these.
     """
     torch = need("torch")
-    archived(path)
+    check_fits(check_regular(path).st_size, "this checkpoint", where=str(path))
+    if archived(path):
+        _check_sums(path)
     stand_ins = [(kind, name) for name, kind in {**NUMBERS, **(records or {})}.items()]
     try:
         if not trust_pickle:
@@ -333,11 +337,25 @@ def torch_file(path: Path, *, trust_pickle: bool, records: Mapping[str, type] | 
             ) from None
     except InputError:
         raise
-    except (OSError, EOFError, RuntimeError, ValueError, BadZipFile) as error:
+    except Exception as error:  # a file can hold anything
         raise damaged(path, error) from None
     try:
         return torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # the code in a pickle can raise anything
+        raise damaged(path, error) from None
+
+
+def _check_sums(path: Path) -> None:
+    """Check the checksums of an archive: torch does not, and would read damaged numbers as others."""
+    try:
+        with ZipFile(path) as archive:
+            for part in archive.infolist():
+                if not part.CRC:  # written without checksums, or empty
+                    continue
+                with archive.open(part) as stream:
+                    while stream.read(STEP):
+                        pass
+    except Exception as error:  # odd names, versions, encryption, ...
         raise damaged(path, error) from None
 
 

@@ -17,14 +17,71 @@ NUMBERS = [0, 1, -1, 2, 7, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, 2**31, 2
 WORDS = [
     *("", " ", "0", "-1", "1e999", "nan", "inf", "-inf", "²", "٣", "1_000", "0x10", "1e-320", "٫", "½"),
     *("9" * 5000, "1" + "0" * 400, "9223372036854775807", "9223372036854775808", "1.5", "0.1", "true"),
-    *("null", "None", "=cmd|' /C calc'!A0", "@x", "+1", "[x](http://a.b)", "<script>", "../../etc/passwd"),
-    *("\u2028", "\u202e", "\x1b[2J", "\x00", "\ufeff", "é", "e\u0301", "日本", "\r", "\n", "\t", '"', "'"),
-    *("a" * 10_000, "(" * 200, "[" * 100_000, '{"a":' * 5000, "test", "head", "all", "both", "keep", "e1"),
+    *(
+        "null",
+        "None",
+        "=cmd|' /C calc'!A0",
+        "@x",
+        "+1",
+        "[x](http://a.b)",
+        "<script>",
+        "../../etc/passwd",
+    ),
+    *(
+        "\u2028",
+        "\u202e",
+        "\x1b[2J",
+        "\x00",
+        "\ufeff",
+        "é",
+        "e\u0301",
+        "日本",
+        "\r",
+        "\n",
+        "\t",
+        '"',
+        "'",
+    ),
+    *(
+        "a" * 10_000,
+        "(" * 200,
+        "[" * 100_000,
+        '{"a":' * 5000,
+        "test",
+        "head",
+        "all",
+        "both",
+        "keep",
+        "e1",
+    ),
 ]
-BROKEN = [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xfe\xff", b"\x1f\x8b", b"\x00", b"\x80abc", b"\xef\xbb\xbf"]
+BROKEN = [
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xc0\x80",
+    b"\xfe\xff",
+    b"\x1f\x8b",
+    b"\x00",
+    b"\x80abc",
+    b"\xef\xbb\xbf",
+]
 VALUES: list[Any] = [
     *(None, True, False, 0, -1, 1, 7, 2**31, 2**63, 2**70, 10**400, 0.5, -0.0, 1e308, float("nan")),
-    *(float("inf"), "", "x", "²", "\ud800", "\u2028", "9" * 5000, [], [1], [[]], {}, {"a": 1}, [None] * 3),
+    *(
+        float("inf"),
+        "",
+        "x",
+        "²",
+        "\ud800",
+        "\u2028",
+        "9" * 5000,
+        [],
+        [1],
+        [[]],
+        {},
+        {"a": 1},
+        [None] * 3,
+    ),
 ]
 
 
@@ -120,7 +177,9 @@ def mutated_text(content: bytes, draw: Random) -> bytes:
         elif how == 6 and len(lines) > 1:
             del lines[i]
         elif how == 7:
-            lines[i] = lines[i].replace(*draw.choice([(b"\t", b" "), (b"\t", b","), (b",", b";"), (b" ", b"  ")]))
+            lines[i] = lines[i].replace(
+                *draw.choice([(b"\t", b" "), (b"\t", b","), (b",", b";"), (b" ", b"  ")])
+            )
         else:
             j = draw.randrange(len(lines))
             lines[i], lines[j] = lines[j], lines[i]
@@ -185,7 +244,17 @@ def mutated_zip(content: bytes, draw: Random) -> bytes:
     if how < 5:
         members[i] = name, mutated_bytes(raw, draw), kind
     elif how == 5:
-        odd = ["", "/etc/x", "../x", "a" * 5000, "\u2028", "data.pkl", "version", "x/data.pkl", f"{name}\x1b[2J"]
+        odd = [
+            "",
+            "/etc/x",
+            "../x",
+            "a" * 5000,
+            "\u2028",
+            "data.pkl",
+            "version",
+            "x/data.pkl",
+            f"{name}\x1b[2J",
+        ]
         members[i] = draw.choice(odd), raw, kind
     elif how == 6:
         del members[i]
@@ -198,6 +267,12 @@ def mutated_zip(content: bytes, draw: Random) -> bytes:
     return packed.getvalue()
 
 
+TYPES = [
+    *(pl.Int128, pl.Int8, pl.Float32, pl.Float64, pl.String, pl.Boolean, pl.Date, pl.Binary, pl.UInt64),
+    *(pl.Categorical, pl.Duration, pl.Decimal(20, 2), pl.List(pl.Int64), pl.Null),
+]
+
+
 def mutated_parquet(content: bytes, draw: Random) -> bytes:
     """Change bytes, or the types, names and values of columns."""
     if draw.random() < 0.6:
@@ -208,19 +283,30 @@ def mutated_parquet(content: bytes, draw: Random) -> bytes:
     column, row = frame[name], draw.randrange(frame.height)
     how = draw.randrange(6)
     if how == 0:
-        kinds = [pl.Int128, pl.Int8, pl.Float32, pl.Float64, pl.String, pl.Boolean, pl.Date, pl.Binary, pl.UInt64,
-                 pl.Categorical, pl.Duration, pl.Decimal(20, 2), pl.List(pl.Int64), pl.Null]  # fmt: skip
         try:
-            frame = frame.with_columns(column.cast(draw.choice(kinds), strict=False))
+            frame = frame.with_columns(column.cast(draw.choice(TYPES), strict=False))
         except pl.exceptions.PolarsError:
             frame = frame.drop(name)
     elif how == 1:
         frame = frame.drop(name)
     elif how == 2:
-        others = ["better", "rank", "weight", "", "\u2028", "candidates", "a" * 3000, "side", name.upper(), f"{name} "]
+        others = [
+            "better",
+            "rank",
+            "weight",
+            "",
+            "\u2028",
+            "candidates",
+            "a" * 3000,
+            "side",
+            name.upper(),
+            f"{name} ",
+        ]
         frame = frame.rename({name: draw.choice([one for one in others if one not in frame.columns])})
     elif how == 3:
-        frame = frame.with_columns(pl.when(pl.arange(frame.height) == row).then(None).otherwise(column).alias(name))
+        frame = frame.with_columns(
+            pl.when(pl.arange(frame.height) == row).then(None).otherwise(column).alias(name)
+        )
     elif how == 4:
         value = draw.choice([*NUMBERS, *WORDS[:20]] if column.dtype == pl.String else NUMBERS)
         value = str(value) if column.dtype == pl.String else value

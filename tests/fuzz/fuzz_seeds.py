@@ -103,7 +103,10 @@ def ranks(rows=200) -> er.Ranks:
         own.integers(0, 3, rows),
         14,
         weights=own.uniform(0.5, 2, rows),
-        keys={"side": own.choice(["head", "tail"], rows), "relation": own.choice(["a", "b c", "ü"], rows)},
+        keys={
+            "side": own.choice(["head", "tail"], rows),
+            "relation": own.choice(["a", "b c", "ü"], rows),
+        },
         protocol={"data": "toy", "model": "TransE", "sides": "both", "candidates": "all", "note": "x"},
     )
 
@@ -248,7 +251,8 @@ def atlas(folder):
 @variants(["long", "wide"])
 def published(layout, folder):
     text = {
-        "long": "model,data,metric,value,source\nTransE,fb15k237,mrr,0.294,x\nRotatE,fb15k237,hits@10,53.3%,y\n",
+        "long": "model,data,metric,value,source\nTransE,fb15k237,mrr,0.294,x\n"
+        "RotatE,fb15k237,hits@10,53.3%,y\n",
         "wide": "model;data;mrr;hits@10\nTransE;wn18rr;0.226;50.1\nRotatE;wn18rr;0.476;57.1\n",
     }[layout]
     (folder / "p.csv").write_text(text)
@@ -282,7 +286,15 @@ def checkpoint_folder(folder):
     """The folder of an interrupted ranking: what is damaged must not change the result."""
     graph(folder / "g")
     model(folder / "m.safetensors")
-    command = ("rank", folder / "m.safetensors", "--data", folder / "g", "--checkpoint", folder / "run", "-q")
+    command = (
+        "rank",
+        folder / "m.safetensors",
+        "--data",
+        folder / "g",
+        "--checkpoint",
+        folder / "run",
+        "-q",
+    )
     run(*command)
     whole = er.Ranks.load(folder / "run" / "ranks.parquet")
     _unfinish(folder / "run", whole)
@@ -293,7 +305,9 @@ def checkpoint_folder(folder):
 
 
 def run(*words):
-    subprocess.run([sys.executable, "-m", "evenrank.cli", *map(str, words)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "evenrank.cli", *map(str, words)], check=True, capture_output=True
+    )
 
 
 def _unfinish(run, whole):
@@ -466,7 +480,8 @@ def import_trec(folder):
 def import_anyburl(folder):
     graph(folder / "g")
     blocks = [
-        f"e{h} r{r} e{t}\nHeads: e{(h + 1) % N}\t0.9\te{h}\t0.5\t\nTails: e{t}\t0.8\te{(t + 2) % N}\t0.2\t\n"
+        f"e{h} r{r} e{t}\nHeads: e{(h + 1) % N}\t0.9\te{h}\t0.5\t\n"
+        f"Tails: e{t}\t0.8\te{(t + 2) % N}\t0.2\t\n"
         for h, r, t in dict.fromkeys(map(tuple, triples()["test"].tolist()))
     ]
     (folder / "p.txt").write_text("".join(blocks))
@@ -477,10 +492,8 @@ def import_anyburl(folder):
 def import_lists(folder):
     graph(folder / "g")
     queries = dict.fromkeys((h, r) for h, r, _ in triples()["test"].tolist())
-    lines = [
-        json.dumps({"head": f"e{h}", "relation": f"r{r}", "tail": None, "answers": ["e1", "e4"], "scores": [2, 0.5]})
-        for h, r in queries
-    ]  # fmt: skip
+    lists = {"tail": None, "answers": ["e1", "e4"], "scores": [2, 0.5]}
+    lines = [json.dumps({"head": f"e{h}", "relation": f"r{r}", **lists}) for h, r in queries]
     (folder / "a.jsonl").write_text("\n".join(lines) + "\n")
     command = ("lists", "{0}/a.jsonl", "--data", "{0}/g", "--sides", "tail", "--lenient")
     return imported(["a.jsonl"], *command)
@@ -489,7 +502,8 @@ def import_lists(folder):
 @reader("import libkge")
 def import_libkge(folder):
     lines = [
-        f"{{task: {task}, rank: 99, rank_filtered: {i % 9 + 1}, s: {i % N}, p: {i % R}, o: {(i + 1) % N}, "
+        f"{{task: {task}, rank: 99, rank_filtered: {i % 9 + 1}, "
+        f"s: {i % N}, p: {i % R}, o: {(i + 1) % N}, "
         f"scope: example, size: 100, split: test, filter_splits: [train, valid, test], "
         f"job_id: a, epoch: 3, entry_id: {i}}}"
         for i in range(12)

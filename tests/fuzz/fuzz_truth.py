@@ -92,9 +92,15 @@ def _table(path: Path) -> dict[str, np.ndarray]:
         first, _, rest = text.partition("\n")
         text = rest if first.startswith("# evenrank ") else text
         delimiter = "\t" if path.suffix == ".tsv" else ","
-        header, *lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if line]
+        header, *lines = [
+            line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if line
+        ]
         if any(len(line) != len(header) for line in lines):
             raise ValueError("lines of different lengths")
         columns = {name: [line[i] for line in lines] for i, name in enumerate(header)}
     wanted = ("better", "equal", "rank", "optimistic", "pessimistic", "weight")
-    return {name: np.array([float(cell) for cell in column]) for name, column in columns.items() if name in wanted}
+    return {
+        name: np.array([float(cell) for cell in column])
+        for name, column in columns.items()
+        if name in wanted
+    }

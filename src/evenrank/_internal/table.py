@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby, zip_longest
@@ -35,6 +36,16 @@ def figure(x: float) -> str:
     return f"{x:.4f}"
 
 
+# characters that JSON allows in texts, but that a terminal obeys or that change the order of others
+_OBEYED = re.compile("[\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_PLAIN = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)  # numbers are no formulas
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets calculate
+# what Markdown turns into links and images: the end of their text, addresses and e-mail addresses
+_LINK = re.compile(
+    r"(?P<text>\])(?=[(\[:])|(?P<scheme>\b(?:https?|ftp|mailto|xmpp))(?=:)|(?P<host>\bwww)(?=\.)"
+    r"|(?P<user>[\w.+-])(?=@[\w-]+\.)",
+    re.IGNORECASE,
+)
 # names may contain what Markdown reads as a tag or as the end of a cell
 _MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "\n": " "})
 
@@ -189,7 +200,7 @@ class Table:
         """Format as Markdown."""
 
         def cell(text: str) -> str:
-            return text.translate(_MARKDOWN)
+            return _unlinked(clean(text).translate(_MARKDOWN))
 
         def line(cells: Sequence[str]) -> str:
             return "| " + " | ".join(cells) + " |"
@@ -276,17 +287,23 @@ class Shown(Framed):
             JSON text.
         """
         content = defined(self.content())
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        return as_json(content)
 
-    def to_csv(self) -> str:
+    def to_csv(self, *, spreadsheet: bool = False) -> str:
         """Write the rows in full precision as CSV.
+
+        Parameters
+        ----------
+        spreadsheet : bool, default False
+            Whether to write an apostrophe before names that spreadsheets take for formulas: those that
+            begin with =, +, - or @. By default names are exact, so that they can be read back.
 
         Returns
         -------
         str
             CSV text with a header.
         """
-        return as_csv(self.rows())
+        return as_csv(self.rows(), spreadsheet=spreadsheet)
 
     def text(self, width: int | None = None, *, verbose: bool = False) -> str:
         """Write the tables as plain text.
@@ -343,7 +360,28 @@ class Shown(Framed):
         return "".join(table.html() for table in self.tables())
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _unlinked(text: str) -> str:
+    r"""Escape what Markdown would turn into a link or an image.
+
+    >>> print(_unlinked("![x](http://a.b) of me@a.b, see www.a.b; hits@10 [e02bde67]"))
+    ![x\](http\://a.b) of me\@a.b, see www\.a.b; hits@10 [e02bde67]
+    """
+    return _LINK.sub(lambda found: f"\\{found[0]}" if found["text"] else f"{found[0]}\\", text)
+
+
+def as_json(content: Any) -> str:
+    r"""Write JSON; characters that a terminal obeys are escaped, which does not change the content.
+
+    >>> print(as_json(["é\x9b\u202e"]))
+    [
+      "é\u009b\u202e"
+    ]
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], *, spreadsheet: bool = False) -> str:
     """Write records as CSV; undefined values become empty cells.
 
     >>> print(as_csv([{"model": "a", "mrr": 0.5}, {"model": "b", "mrr": float("nan")}]))
@@ -351,13 +389,33 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     a,0.5
     b,
     """
+    guard = _guarded if spreadsheet else lambda value: value
+    names = list(rows[0]) if rows else []
+    lines = [_line(map(guard, names))]
+    for row in rows:
+        cells = (row[name] for name in names)
+        lines.append(
+            _line("" if isinstance(one, float) and isnan(one) else guard(one) for one in cells)
+        )
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[Any]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {k: "" if isinstance(v, float) and isnan(v) else v for k, v in row.items()} for row in rows
-    )
-    return text.getvalue().rstrip("\n")
+    # before Python 3.13, only the characters of the line's end are quoted: all of them must be
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue().removesuffix("\r\n")
+
+
+def _guarded(value: Any) -> Any:
+    """Write an apostrophe before a text that a spreadsheet takes for a formula.
+
+    >>> [_guarded(value) for value in ("=1+1", "-x", "-0.5", -0.5, "a=b")]
+    ["'=1+1", "'-x", '-0.5', -0.5, 'a=b']
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA) or _PLAIN.fullmatch(value):
+        return value
+    return f"'{value}"
 
 
 def defined(content: Any) -> Any:

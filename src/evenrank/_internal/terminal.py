@@ -12,6 +12,8 @@ from itertools import groupby, zip_longest
 from shutil import get_terminal_size
 from unicodedata import category, east_asian_width
 
+from evenrank.errors import visible
+
 GAP = "  "  # between columns
 INDENT = 2  # of the second and further lines of a cell
 # lines break after a space, after a mark inside a name (but not inside a number), and between ideographs
@@ -20,13 +22,16 @@ _BREAK = re.compile(
     rf"(?<=\s)(?=\S)|(?<=\w[/_.,:;|-])(?=[^\W\d_]|[/(\[])|(?<=[{_IDEOGRAPH}])(?=[{_IDEOGRAPH}])"
 )
 _FIGURE = re.compile(r"[-+]?[\d\[]")  # the begin of a number or an interval
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # control characters, line breaks included
 _SPACE = re.compile(r"(?<=\s)(?=\S)")
 
 
 def clean(text: str) -> str:
-    """Replace control characters by spaces."""
-    return _CONTROL.sub(" ", text)
+    r"""Write a text on one line, control characters as escapes.
+
+    >>> print(clean("a name\non two lines \x1b[2J"))
+    a name on two lines \x1b[2J
+    """
+    return visible(text.replace("\n", " "))
 
 
 def plain_title(title: str) -> str:

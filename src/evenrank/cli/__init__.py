@@ -20,7 +20,7 @@ try:
 
     import evenrank
     from evenrank.cli._command import SETTINGS, Group, Later
-    from evenrank.errors import EvenrankError, InputError, visible
+    from evenrank.errors import MESSAGE, EvenrankError, InputError, shortened, visible
 except KeyboardInterrupt:  # Ctrl-C, before `main` can catch it
     sys.stderr.write("evenrank: interrupted\n")
     sys.exit(130)
@@ -168,7 +168,7 @@ def _most() -> str:
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"note: {visible(str(message))}", err=True)
+    typer.echo(f"note: {visible(shortened(str(message), MESSAGE))}", err=True)
 
 
 def _fail(message: str) -> None:

@@ -58,7 +58,7 @@ def data_list(form: FormatOption = "table") -> None:
         row: Row = {"data": entry.name, "where": where(entry)}
         row |= {"entities": entry.entities, "relations": entry.relations}
         row |= {split: entry.splits.get(split) for split in SPLITS}
-        rows.append(row | _about(entry) if form in ("json", "csv") else row)
+        rows.append(row | _about(entry) if form in ("json", "csv", "spreadsheet") else row)
     note = "evenrank data fetch NAME downloads a data set; EVENRANK_DATA is a folder of local data sets."
     show_rows(rows, 2, [note], form, optional=("valid", "test", "relations", "train"))
 

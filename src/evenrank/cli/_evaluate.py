@@ -281,7 +281,7 @@ def _list_metrics(form: Format) -> None:
     shown = sorted(dict.fromkeys(everything), key=lambda e: isinstance(e, Adjusted))
     rows = [_describe(expression) for expression in shown]
     aliases = {str(expression): _aliases(expression) for expression in shown}
-    if form in ("json", "csv"):
+    if form in ("json", "csv", "spreadsheet"):
         for row, names in zip(rows, aliases.values(), strict=True):
             row["aliases"] = names if form == "json" else " ".join(names)
     notes = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,10 +10,11 @@ from dataclasses import replace
 
 import typer
 
-from evenrank._internal.table import Shown, Table, as_csv, figure
+from evenrank._internal.table import Shown, Table, as_csv, as_json, figure
 from evenrank._internal.terminal import terminal_width
 from evenrank.cli._shell import Format, Row
 
+FORMULAS = "spreadsheet"  # the format of CSV in which names are no formulas
 TO_FILE = ContextVar("TO_FILE", default=False)  # whether stdout is collected for --out
 
 
@@ -26,6 +26,8 @@ def show(result: Shown, form: Format, *, verbose: bool = False, optional: Sequen
     verbose = verbose or TO_FILE.get()
     if form == "markdown":
         typer.echo(result.to_markdown(verbose=verbose))
+    elif form == FORMULAS:
+        typer.echo(result.to_csv(spreadsheet=True))
     elif form != "table":
         typer.echo(getattr(result, f"to_{form}")())
     else:
@@ -59,8 +61,8 @@ def show_rows(
     """Write records as a table, or as JSON or CSV in full precision."""
     if form == "json":
         echo_json(rows)
-    elif form == "csv":
-        typer.echo(as_csv(rows))
+    elif form in ("csv", FORMULAS):
+        typer.echo(as_csv(rows, spreadsheet=form == FORMULAS))
     else:
         cells = [list(map(shown, row.values())) for row in rows]
         table = Table(list(rows[0]), cells, notes, labels, optional=optional)
@@ -76,4 +78,4 @@ def shown(value: str | int | float | None) -> str:
 
 def echo_json(content: object) -> None:
     """Write JSON to stdout."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    typer.echo(as_json(content))

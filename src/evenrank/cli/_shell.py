@@ -44,7 +44,7 @@ def complete_graph() -> list[str]:
 
 
 app = App()
-Format = Literal["table", "json", "csv", "markdown", "latex"]
+Format = Literal["table", "json", "csv", "spreadsheet", "markdown", "latex"]
 FORMAT = typer.Option("--format", help="Output format; a table unless told otherwise.")
 FormatOption = Annotated[Format, FORMAT]
 TableOrJson = Annotated[Literal["table", "json"], FORMAT]

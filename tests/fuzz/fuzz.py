@@ -189,13 +189,12 @@ def told(folder: Path, case: Any, outcome: Outcome) -> str | None:
 
 
 def fuzz(
-    names: list[str], seed: int, first: int, count: int, keep: Path | None
+    names: list[str], seed: int, first: int, count: int, keep: Path | None, worker: Worker
 ) -> Iterator[tuple[str, Outcome, Found | None]]:
     """Damage files of each reader `count` times; yield the outcomes."""
     from fuzz_mutations import mutate
     from fuzz_seeds import READERS
 
-    worker = Worker()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
         for name in names:
             good = Path(place, "good")
@@ -246,7 +245,6 @@ def fuzz(
                 yield name, outcome, found
             shutil.rmtree(work)
             shutil.rmtree(good)
-    worker.close()
 
 
 def main() -> None:
@@ -262,13 +260,14 @@ def main() -> None:
     asked = parser.parse_args()
     names = [name for name in READERS if not asked.reader or any(one in name for one in asked.reader)]
     start, counts, most = time.monotonic(), {name: Counter[str]() for name in names}, 0
-    faults = []
-    for name, outcome, found in fuzz(names, asked.seed, asked.first, asked.count, asked.keep):
+    faults, worker = [], Worker()
+    for name, outcome, found in fuzz(names, asked.seed, asked.first, asked.count, asked.keep, worker):
         counts[name][outcome.kind] += 1
         most = max(most, outcome.memory)
         if found:
             faults.append(found)
             print(f"{found.reader} {found.number}: {outcome.kind}: {outcome.said[-1500:]}", flush=True)
+    worker.close()
     total = sum(counts.values(), Counter())
     shown = [kind for kind in OUTCOMES if kind in GOOD or total[kind]]
     print("| reader | " + " | ".join(shown) + " |")

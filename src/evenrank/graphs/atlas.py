@@ -455,6 +455,12 @@ def _read(path: Path) -> pl.DataFrame:
             .n_unique()
             .over("data")
             == len(get_args(Unseen)),
+            "splits without one of the sides": pl.col("side").n_unique().over("data", "unseen", "split")
+            == len(ENDS),
+            "different sizes of a data set": pl.struct("entities", "relations")
+            .n_unique()
+            .over("data", "unseen")
+            == 1,
         }
         for what, holds in sound.items():
             if not rows.select(holds.fill_null(False).all()).item():

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from evenrank._internal.columns import COUNTS
 from evenrank._internal.files import locked, replacing
+from evenrank._internal.reading import content, parse_json
 from evenrank.errors import InputError
 from evenrank.ranks.files import METADATA
 from evenrank.ranks.lists import Lists
@@ -243,14 +244,15 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read the manifest, or return None if there is none yet."""
     if not path.exists():
         return None
+    raw = content(path)
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = parse_json(raw, str(path))
         own = manifest.pop(OWN, None)
         if type(manifest["queries"]) is not int or manifest["queries"] < 1:
             raise TypeError
         if not isinstance(manifest["protocol"], dict):
             raise TypeError
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{path} is not a manifest of evenrank", do="choose another folder, or delete this one"
         ) from None

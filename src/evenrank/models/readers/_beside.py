@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 from numpy.typing import NDArray
 
@@ -29,7 +29,7 @@ def mentions(file: Path, *words: bytes) -> bool:
 
 
 def _start(file: Path) -> bytes:
-    with suppress(BadZipFile):  # damaged archives are searched like other files
+    with suppress(Exception):  # archives damaged in any way are searched like other files
         if is_zipfile(file):  # torch since 1.6: a pickle beside the bytes of the tensors
             with ZipFile(file) as archive:
                 pickles = [name for name in archive.namelist() if name.endswith("data.pkl")]

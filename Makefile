@@ -15,7 +15,11 @@ DATA ?= ../shared/datasets
 # run tests on all cores; tests of one file run in one process, since they share fixtures
 SPREAD := --numprocesses auto --dist loadfile
 
-.PHONY: demo test lint bench peers wheel lowest atlas clean
+# what `make fuzz` and `make faults` try: SEED makes it another one, COUNT how many times
+SEED ?= 1
+COUNT ?= 200
+
+.PHONY: demo test lint bench peers wheel lowest fuzz faults atlas clean
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
@@ -44,7 +48,7 @@ bench: .venv/.peers
 # tests that need PyKEEN, torch and other libraries, or a GPU; not part of `make test`, as these are large
 PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/ranks/test_presets.py \
 	tests/ranking/test_device.py tests/ranking/test_distributed.py tests/ranking/test_torch_modules.py \
-	$(wildcard tests/models/test_checkpoints*.py)
+	tests/fuzz/test_fuzz.py $(wildcard tests/models/test_checkpoints*.py)
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 
@@ -74,6 +78,13 @@ lowest: .venv/bin/python
 	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv/lowest.txt \
 		--editable ".[pandas,arrow,dask,remote,report]" hypothesis mpmath pytest pytest-xdist
 	.venv/lowest/bin/python -m pytest -q $(SPREAD) $(LOWEST:%=tests/%)
+
+# damage files of every format COUNT times each; kill and fail commands that write COUNT times
+fuzz: .venv/.dev
+	$(BIN)/python tests/fuzz/fuzz.py --seed $(SEED) --count $(COUNT) --keep .venv/fuzz
+
+faults: .venv/.dev
+	$(BIN)/python tests/fuzz/faults.py --seed $(SEED) --count $(COUNT)
 
 # rebuild the bundled numbers of candidates from the files of the data sets
 atlas: .venv/.run

@@ -72,6 +72,7 @@ def variants(names, **options):
             reader(f"{write.__name__.replace('_', ' ')} {name}", **options)(
                 lambda folder, name=name: write(name, folder)
             )
+        return write
 
     return register
 

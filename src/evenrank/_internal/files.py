@@ -137,7 +137,9 @@ def locked(folder: Path, *, wait: bool = True) -> AbstractContextManager[object]
 
 def _system_message(error: Exception) -> str | None:
     """Find the message of the operating system, also inside errors of polars and safetensors."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     found = re.search(r"([^:]*\S) \(os error \d+\)", str(error))
-    return found and found[1].strip()
+    if found is None:
+        return str(error) if isinstance(error, OSError) else None
+    return found[1].strip()

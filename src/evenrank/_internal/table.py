@@ -394,9 +394,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]], *, spreadsheet: bool = False) -> s
     lines = [_line(map(guard, names))]
     for row in rows:
         cells = (row[name] for name in names)
-        lines.append(
-            _line("" if isinstance(one, float) and isnan(one) else guard(one) for one in cells)
-        )
+        lines.append(_line("" if isinstance(one, float) and isnan(one) else guard(one) for one in cells))
     return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ from rank import verdict
 
 EACH = 10_000_000
 RELATIONS = 237
-RATIO, MEMORY = 2.0, 4.0
+RATIO, GROUPED, MEMORY = 2.0, 6.0, 4.0
 DIMENSION = 64
 
 
@@ -69,7 +69,7 @@ WORK: dict[str, Callable[[str], Any]] = {
         .rows()
     ),
     "default table": lambda files: er.stream(files).evaluate().to_json(),
-    "group by relation": lambda files: list(er.stream(files, by="relation")),
+    "mrr by relation": lambda files: er.stream(files, by="relation").evaluate("mrr").to_json(),
 }
 
 
@@ -89,7 +89,7 @@ def child(what: str, files: str) -> None:
     print(json.dumps(measured))
 
 
-def against_polars(files: str, ranks: int, floor: str, ours: str, limit: bool) -> None:
+def against_polars(files: str, ranks: int, floor: str, ours: str, limit: float) -> None:
     """Compare with the scan by polars."""
     print(f"\n{ranks:,} ranks: {ours}\n{'':26} {'wall s':>8} {'CPU s':>8} {'M/s':>6} {'peak GB':>8}")
     measured = {what: in_child(what, files) for what in (floor, ours)}
@@ -97,7 +97,7 @@ def against_polars(files: str, ranks: int, floor: str, ours: str, limit: bool) -
         rate = ranks / m["wall"] / 1e6
         print(f"{what:26} {m['wall']:8.2f} {m['cpu']:8.2f} {rate:6.0f} {m['peak']:8.2f}", flush=True)
     ratios = [measured[ours][kind] / measured[floor][kind] for kind in ("wall", "cpu")]
-    holds = f"  <= {RATIO:g} {verdict(max(ratios) <= RATIO)}" if limit else ""
+    holds = f"  <= {limit:g} {verdict(max(ratios) <= limit)}"
     memory = verdict(measured[ours]["peak"] < MEMORY)
     print(f"ratio {ratios[0]:.2f} wall, {ratios[1]:.2f} CPU{holds}; memory < {MEMORY:g} GB {memory}")
 
@@ -187,8 +187,8 @@ def main() -> None:
         folder = Path(given.folder or temporary)
         few = given.grouped or max(1, given.ranks // 10)
         files, keyed = make(folder, given.ranks, by=False), make(folder, few, by=True)
-        against_polars(files, given.ranks, "scan by polars", "default table", limit=True)
-        against_polars(keyed, few, "scan by polars, with keys", "group by relation", limit=False)
+        against_polars(files, given.ranks, "scan by polars", "default table", RATIO)
+        against_polars(keyed, few, "scan by polars, with keys", "mrr by relation", GROUPED)
         by_workers(files.replace("*", "00*"), min(given.ranks, 10 * EACH), given.kills)
     by_tasks_and_entities()
 

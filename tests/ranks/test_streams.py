@@ -1,11 +1,13 @@
 """Streams: the same bits as loaded ranks, for any files, parts and ways of counting."""
 
 import json
+import pickle
 import threading
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
+from unittest import mock
 
 import fsspec
 import numpy as np
@@ -20,7 +22,18 @@ import evenrank as er
 from evenrank.cli import app
 from evenrank.errors import InputError
 from evenrank.ranks import Protocol
-from evenrank.ranks.streams import Part, Question, Tallies, _count, count, cut, find, merged, of_one_file
+from evenrank.ranks.streams import (
+    Part,
+    Question,
+    Tallies,
+    _count,
+    _dense,
+    count,
+    cut,
+    find,
+    merged,
+    of_one_file,
+)
 
 ROWS = 500
 ALL_AVERAGES = ["micro", "query", "triple", "relation", "relation,side"]
@@ -129,12 +142,82 @@ def test_the_three_ways_of_counting_agree(tmp_path, monkeypatch):
     path = tmp_path / "r.parquet"
     ranks.save(path)
     ways = [er.stream(path).tally]
-    monkeypatch.setattr(_count, "_in_place", lambda frame: None)
+    monkeypatch.setattr(_count, "count_in_tables", lambda frame, keys: None)
     ways.append(er.stream(path).tally)
     monkeypatch.setattr(_count, "_whole", lambda *_: None)
     monkeypatch.setattr(_count, "SLICE", 99)
     ways.append(er.stream(path).tally)
     assert ways == [ranks.tally()] * 3
+
+
+KEYS = {
+    "numbers": st.integers(-3, 3),
+    "large": st.sampled_from([-(2**62), 0, 2**62]),
+    "texts": st.sampled_from(["a", "b", "", "ü"]),
+    "truths": st.booleans(),
+}
+
+
+@settings(max_examples=60)  # each writes and reads files
+@given(st.data(), st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3, unique=True))
+def test_groups_counted_in_tables_are_those_that_polars_groups(tmp_path_factory, data, names):
+    """For parts of different sizes, some with all groups and some with few, in any order."""
+    folder = tmp_path_factory.mktemp("groups")
+    for i in range(data.draw(st.integers(1, 4))):
+        table = data.draw(own.rows())
+        better, equal, candidates, _ = zip(*table, strict=True)
+        keys = {
+            name: np.array(data.draw(st.lists(KEYS[name], min_size=len(table), max_size=len(table))))
+            for name in names
+        }
+        times = data.draw(st.sampled_from([1, 20]))  # more rows than cells, or fewer
+        columns = (np.repeat(column, times) for column in (better, equal, candidates))
+        keys = {name: np.repeat(key, times) for name, key in keys.items()}
+        er.Ranks(*columns, keys=keys).save(folder / f"{i}.parquet")
+    found = er.stream(folder, by=names)
+    with mock.patch.object(_count, "count_in_tables", return_value=None):
+        wanted = er.stream(folder, by=names)
+    assert wanted.dense is None
+    assert found.labels == wanted.labels
+    assert [tally for _, tally in found] == [tally for _, tally in wanted]
+    assert found.count == wanted.count
+    loaded = sum((er.Ranks.load(path) for path in find(folder)[1:]), er.Ranks.load(find(folder)[0]))
+    assert [tally for _, tally in found] == [part.tally() for _, part in loaded.by(*names)]
+
+
+@pytest.mark.parametrize("limit", ["CELLS", "CODES", "GROUPS"])
+@pytest.mark.parametrize("by", [["relation"], ["head"], ["relation", "side"]])
+def test_groups_that_do_not_fit_the_tables_are_grouped_by_polars(tmp_path, monkeypatch, limit, by):
+    for seed in range(3):
+        example(seed).save(tmp_path / f"{seed}.parquet")
+    wanted = er.stream(tmp_path, by=by)
+    assert wanted.dense is not None
+    outcomes = set()
+    for most in (1, 3, 5, 9, 64, 250, 1000):
+        monkeypatch.setattr(_dense, limit, most)
+        some = er.stream(tmp_path, by=by)
+        assert list(some) == list(wanted)
+        outcomes.add(some.dense is None)
+    assert True in outcomes
+
+
+def test_tallies_in_tables_can_be_pickled_and_added_to_others(tmp_path):
+    example(0).save(tmp_path / "0.parquet")
+    example(1, rows=3).save(tmp_path / "1.parquet")  # fewer rows than cells
+    weighted = example(2, rows=40, weights=np.ones(40))
+    weighted.save(tmp_path / "2.parquet")
+    question = Question.of("relation", "micro", None, False)
+    parts = [count(part, question) for i in range(3) for part in cut(str(tmp_path / f"{i}.parquet"))]
+    assert [part.dense is None for part in parts] == [False, True, True]
+    mixed = merged([pickle.loads(pickle.dumps(part)) for part in parts[:2]])
+    assert mixed.dense is not None
+    every = merged([mixed, parts[2]])
+    assert every.dense is None
+    for total, some in ((mixed, range(2)), (every, range(3))):
+        ranks = [er.Ranks.load(tmp_path / f"{i}.parquet") for i in some]
+        ranks = [one.with_weights(np.ones(len(one))) for one in ranks]
+        wanted = sum(ranks[1:], ranks[0]).by("relation")
+        assert [tally for _, tally in total] == [part.tally() for _, part in wanted]
 
 
 def test_counts_outside_the_tables_are_grouped(tmp_path):

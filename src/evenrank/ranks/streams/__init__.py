@@ -89,9 +89,7 @@ def stream(
     with Progress("counting", sum(map(len, pieces)), unit="ranks", show=progress) as bar:
 
         def counted() -> Iterator[Tallies]:
-            for one in _ahead(
-                partial(count, question=question), chain(*pieces), 1 if question.by else 2
-            ):
+            for one in _ahead(partial(count, question=question), chain(*pieces)):
                 bar.advance(1, one.count)
                 yield one
 
@@ -100,16 +98,16 @@ def stream(
     return total.checked()
 
 
-def _ahead(function: Callable[[Part], Tallies], parts: Iterable[Part], many: int) -> Iterator[Tallies]:
-    """Apply a function to several parts at a time, in threads; yield the results in order.
+def _ahead(function: Callable[[Part], Tallies], parts: Iterable[Part]) -> Iterator[Tallies]:
+    """Apply a function to two parts at a time, in threads; yield the results in order.
 
     With two threads, polars decodes one file while NumPy counts another.
     """
-    with ThreadPoolExecutor(many) as pool:
+    with ThreadPoolExecutor(2) as pool:
         begun: deque[Future[Tallies]] = deque()
         for part in parts:
             begun.append(pool.submit(function, part))
-            if len(begun) > many:
+            if len(begun) > 2:
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()

@@ -1,7 +1,7 @@
 """Counts the rows of a part of a file into histograms, in one of three ways with equal results.
 
-- Whole numbers without keys and weights, which suffice for the default table, are counted in place while
-  polars decodes the next rows, nearly as fast as a file can be read.
+- Whole numbers without weights, in not too many groups, are counted in tables while polars decodes the
+  next rows, nearly as fast as a file can be read.
 - Other columns of the file schema are grouped by polars.
 - Files of other tools (text, `rank`, `optimistic` and `pessimistic`) are converted to `Ranks`, some rows
   at a time; so are invalid files, because the errors of `Ranks` name the row.
@@ -12,21 +12,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import COUNTS, LARGEST, TEXT, errors_name_file
 from evenrank._internal.reading import check_regular, check_rows, translated
 from evenrank.errors import InputError
-from evenrank.metrics.tally import Histogram
 from evenrank.ranks.files import FORMATS, METADATA, numbers, read_protocol, read_table
 from evenrank.ranks.ranks import TRIPLE, Groups, Ranks
+from evenrank.ranks.streams._dense import COUNT, Dense, count_in_tables
 from evenrank.ranks.streams._files import Part, cut, local, scan
 from evenrank.ranks.streams._tallies import (
-    COUNT,
     RANKS,
     Origin,
     Question,
@@ -41,10 +39,11 @@ if TYPE_CHECKING:
 
     Frames = tuple[pl.DataFrame, pl.DataFrame]
 
-DENSE = 2**24  # candidates up to which ranks are counted in place, in two tables of 128 MB
 SLICE = 2**20  # rows converted to `Ranks` at a time
 # additional columns, with names that no key has: the given entity of a query, the worst rank of a group
 GIVEN, WORST = "entity given", "worst rank"
+
+_grouping = Lock()  # polars groups one part at a time, which takes much memory, in all its threads
 
 
 class DamagedError(InputError):
@@ -74,14 +73,18 @@ def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
             Groups(empty, question.by)
         units = _units(empty, question.average)
     with _reading(where, path):
-        counted = None
+        counted: Dense | Frames | None = None
         if _in_schema(none, (*question.by, *units), question.candidates):
             counted = _whole(frame, empty, units, question)
-        counted = counted or _by_rows(frame, units, question, part.start, where)
+        if isinstance(counted, Dense):
+            tallies = Tallies(question, dense=counted)
+        else:
+            frames = counted or _by_rows(frame, units, question, part.start, where)
+            tallies = Tallies(question, *frames)
         if part.rows is not None:
-            check_rows(int(counted[1][COUNT].sum()), part.rows)
+            check_rows(tallies.count, part.rows)
     origin = Origin(empty.protocol, empty.ties, weighted=empty.weights is not None)
-    return Tallies(question, *counted, () if protocol is None else (origin,))
+    return replace(tallies, origins=() if protocol is None else (origin,))
 
 
 @contextmanager
@@ -136,7 +139,9 @@ def _in_schema(none: pl.DataFrame, keys: Sequence[str], candidates: int | None) 
     return all(name in none.columns and none.schema[name].is_integer() for name in wanted)
 
 
-def _whole(frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Question) -> Frames | None:
+def _whole(
+    frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Question
+) -> Dense | Frames | None:
     """Count rows of the file schema; None if something is invalid."""
     import polars as pl
 
@@ -152,7 +157,10 @@ def _whole(frame: pl.LazyFrame, empty: Ranks, units: Sequence[str], question: Qu
     if question.candidates is not None:
         counts[2] = pl.lit(question.candidates, pl.Int64).alias(COUNTS[2])
     frame = frame.select(*_columns(frame, keys), *weight, *counts)
-    counted = None if keys or weighted else _in_place(frame)
+    dense = None if weighted else count_in_tables(frame, keys)
+    if dense is not None and question.by and not units and dense.is_worth_its_space:
+        return dense
+    counted = None if dense is None else dense.frames()
     # in half the memory; invalid numbers become empty cells
     narrow = frame.cast(dict.fromkeys(COUNTS, pl.Int32), strict=False)
     if not counted:
@@ -181,75 +189,20 @@ def _columns(frame: pl.LazyFrame, keys: Sequence[str]) -> list[pl.Expr]:
     return [given() if name == GIVEN else key(name) for name in keys]
 
 
-def _in_place(frame: pl.LazyFrame) -> Frames | None:
-    """Count into two dense tables, indexed by the numbers; None if a number does not fit.
-
-    Ties are usually rare: all rows are counted as untied, and the tied ones are corrected.
-    """
-    ranks, sizes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    ties: list[tuple[Ints, Ints]] = []
-    for batch in frame.collect_batches(maintain_order=False):
-        if not len(batch):
-            continue
-        better, equal, candidates = (batch[name].to_numpy() for name in COUNTS)
-        rows = np.flatnonzero(equal != 0)  # twice as fast on booleans
-        most, tied = int(candidates.max()), (better[rows], equal[rows])
-        if (
-            any(batch.null_count().row(0))
-            or most > DENSE
-            or better.min() < 0
-            or (better >= candidates).any()
-            or len(rows) > len(batch) // 2
-            or not _valid_ties(*tied, candidates[rows])
-        ):
-            return None
-        ranks, sizes = _extended(ranks, most), _extended(sizes, most)
-        np.add.at(ranks, better, 1)
-        np.add.at(sizes, candidates, 1)
-        ties.append(tied)
-    columns = [np.concatenate(column) for column in zip(*ties, strict=True)] or [ranks[:0]] * 2
-    apart = Histogram.of(better=columns[0], equal=columns[1])
-    np.subtract.at(ranks, apart["better"], apart.counts)
-    (untied,), (present,) = np.nonzero(ranks), np.nonzero(sizes)
-    better = np.concatenate([untied, apart["better"]])
-    equal = np.concatenate([np.zeros_like(untied), apart["equal"]])
-    return (
-        _histogram(better=better, equal=equal, count=np.concatenate([ranks[untied], apart.counts])),
-        _histogram(candidates=present, count=sizes[present]),
-    )
-
-
-def _valid_ties(better: Ints, equal: Ints, candidates: Ints) -> bool:
-    """Whether tied ranks are valid, without sums that could overflow."""
-    return bool(((equal > 0) & (equal < candidates - better)).all())
-
-
-def _extended(table: Ints, most: int) -> Ints:
-    """Extend a table to have an entry for every number up to `most`."""
-    more = most + 1 - len(table)
-    # by half more than needed, so that growing numbers do not copy it for every batch
-    return table if more <= 0 else np.concatenate([table, np.zeros(more + most // 2, dtype=np.int64)])
-
-
-def _histogram(*, count: Ints, **columns: Ints) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.DataFrame({**columns, COUNT: count})
-
-
 def _grouped(frame: pl.LazyFrame, keys: Sequence[str], weighted: bool) -> Frames:
     """Group the rows by polars; note the worst rank for each number of candidates."""
     import polars as pl
 
     weight = ["weight"] if weighted else []
     many, worst = pl.len().cast(pl.Int64).alias(COUNT), pl.col("better") + pl.col("equal")
-    ranks, sizes = pl.collect_all(
-        [
-            frame.group_by(*keys, "better", "equal", *weight).agg(many),
-            frame.group_by(*keys, "candidates", *weight).agg(many, worst.max().alias(WORST)),
-        ],
-        engine="streaming",
-    )
+    with _grouping:
+        ranks, sizes = pl.collect_all(
+            [
+                frame.group_by(*keys, "better", "equal", *weight).agg(many),
+                frame.group_by(*keys, "candidates", *weight).agg(many, worst.max().alias(WORST)),
+            ],
+            engine="streaming",
+        )
     return ranks, sizes
 
 

@@ -16,13 +16,14 @@ from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import key_array
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import average_name, one_rule
+from evenrank.ranks.streams import _dense
+from evenrank.ranks.streams._dense import COUNT, GROUP, Dense
 
 if TYPE_CHECKING:
     import polars as pl
 
 RANKS = ("better", "equal", "weight")
 SIZES = ("candidates", "weight")
-COUNT, GROUP = "how often", "number of the group"  # names of columns that no key has
 WAIT = 2**20  # distinct rows to collect before adding, at least
 SLICES = 8  # slices in which large histograms are added
 NAMED = 5  # items listed in a note
@@ -66,7 +67,8 @@ class Tallies:
     """Counts of files of ranks: a tally per group; iteration yields labels and tallies.
 
     The histograms are polars data frames with a row per distinct combination of ranks, weights, keys and
-    groups of the average. Memory therefore depends on the number of these, not on the size of the files.
+    groups of the average, or the tables `dense`. Memory therefore depends on the number of these, not on
+    the size of the files.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class Tallies:
     sizes: pl.DataFrame | None = None
     origins: tuple[Origin, ...] = ()  # the distinct ones
     left_out: Mapping[str, str] = field(default_factory=dict)  # damaged files and reasons
+    dense: Dense | None = None  # in place of ranks and sizes
 
     @property
     def protocol(self) -> Protocol:
@@ -88,6 +91,8 @@ class Tallies:
     @cached_property
     def count(self) -> int:
         """The number of targets."""
+        if self.dense is not None:
+            return self.dense.count
         return 0 if self.ranks is None else int(self.ranks[COUNT].sum())
 
     @cached_property
@@ -176,6 +181,8 @@ class Tallies:
         InputError
             If metrics are not defined.
         """
+        if self.dense is not None:
+            return self  # it has no weights
         if self.ranks is None:
             reasons = list(self.left_out.values())
             raise InputError("every file is damaged", got=reasons[0] if reasons else "no file")
@@ -200,8 +207,11 @@ class Tallies:
         """Number and label the groups as `Ranks` does."""
         import polars as pl
 
-        assert self.sizes is not None
-        keys = self.sizes.select(*dict.fromkeys(self.question.by)).unique()
+        if self.dense is not None:
+            keys = self.dense.keys
+        else:
+            assert self.sizes is not None
+            keys = self.sizes.select(*dict.fromkeys(self.question.by)).unique()
         arrays = [columns.key(name, key_array(keys[name]), len(keys)) for name in self.question.by]
         numbers, distinct = columns.encode(arrays)
         labels = tuple(zip(*(map(str, column) for column in distinct), strict=True))
@@ -211,6 +221,10 @@ class Tallies:
         """Split a data frame into the histograms of its groups, without rows of weight zero."""
         import polars as pl
 
+        if self.dense is not None:
+            numbers = self._numbered[0][GROUP].to_numpy()
+            yield from self.dense.histograms(numbers, of_sizes=names == SIZES)
+            return
         frame, groups = self._weighed(names), list[pl.DataFrame]()
         if self.question.by:
             keys = self._numbered[0]
@@ -237,13 +251,33 @@ class Tallies:
 def merged(tallies: Sequence[Tallies]) -> Tallies:
     """Add tallies."""
     origins = {str(origin): origin for one in tallies for origin in one.origins}
+    ranks = sizes = None
+    dense = _added_in_tables(tallies)
+    if dense is None:
+        frames = [(one.ranks, one.sizes) if one.dense is None else one.dense.frames() for one in tallies]
+        ranks = _added([some for some, _ in frames if some is not None])
+        sizes = _added([some for _, some in frames if some is not None])
     return Tallies(
         tallies[0].question,
-        _added([one.ranks for one in tallies if one.ranks is not None]),
-        _added([one.sizes for one in tallies if one.sizes is not None]),
+        ranks,
+        sizes,
         tuple(origins.values()),
         {file: why for one in tallies for file, why in one.left_out.items()},
+        dense,
     )
+
+
+def _added_in_tables(tallies: Sequence[Tallies]) -> Dense | None:
+    """Add tallies in tables, if one of them is, and the sum fits."""
+    if all(one.dense is None for one in tallies):
+        return None
+    parts: list[Any] = []
+    for one in tallies:
+        if one.dense is not None:
+            parts.append(one.dense)
+        elif one.ranks is not None:
+            parts.append((one.ranks, one.sizes))
+    return parts[0] if len(parts) == 1 else _dense.added(parts)
 
 
 def of_one_file(parts: Sequence[Tallies]) -> Tallies:
@@ -264,6 +298,8 @@ def added(tallies: Iterable[Tallies], add: Callable[[list[Tallies]], Tallies]) -
 
 
 def _size(tallies: Tallies) -> int:
+    if tallies.dense is not None:
+        return len(tallies.dense)
     return 0 if tallies.ranks is None else len(tallies.ranks)
 
 

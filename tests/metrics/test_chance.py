@@ -525,3 +525,68 @@ def test_powers_near_zero_are_exact(p):
     assert er.chance(f"mean({p})", {10**6: 10**6}).var() == pytest.approx(
         er.chance("gmr", {10**6: 10**6}).var(), rel=max(1e-11, 3 * abs(p))
     )
+
+
+# Transforms with zeros, and tiny powers --------------------------------------------------------------
+
+ZEROS = {
+    "less_one": lambda r: r - 1.0,
+    "log": np.log,
+    "capped": lambda r: np.minimum(r - 1.0, 3.0),
+    "late": lambda r: np.maximum(r - 4.0, 0.0),
+    "falling": lambda r: np.maximum(0.0, 1.0 - (r - 1.0) / 4.0),
+    "never": lambda r: 0.0 * r,
+}
+TINY_POWERS = (-1, -1e-6, -1e-320, 0, 1e-13, 1e-6, 0.5, 1)
+
+
+@pytest.mark.parametrize("p", TINY_POWERS)
+@pytest.mark.parametrize("name", ZEROS)
+def test_transforms_with_zeros_have_the_moments_and_tails_of_enumeration(name, p, monkeypatch):
+    for q, weights in ((1, None), (1, [1.0, 2.0, 0.5]), (-1, [1.0, 2.0, 0.5])):
+        metric = er.Metric(Transform(name, ZEROS[name]), p, q)
+        exact = er.chance(metric, [3, 5, 6], weights=weights)
+        every = er.chance(metric, [3, 5, 6], weights=weights, method="enumerate")
+        values = every._enumeration.values
+        if np.isfinite(values).all():
+            assert exact.mean() == pytest.approx(every.mean(), rel=1e-11)
+            assert exact.var() == pytest.approx(every.var(), rel=1e-10, abs=1e-25)
+        else:
+            with pytest.raises(er.errors.NullDistributionError, match="infinite"):
+                exact.mean()
+        monkeypatch.setattr("evenrank.metrics.chance.FEW_OUTCOMES", 0)
+        for value in [-1.0, 0.0, *np.unique(values)[::7], values.max()]:
+            got, want = exact.logsf(value), every.logsf(value)
+            assert got == want or abs(got - want) <= got.error + 1e-9
+        monkeypatch.undo()
+
+
+def test_tiny_powers_of_weighted_hits_return():
+    weights = [0.5] + [1 / 400] * 200
+    null = er.chance("mean(1e-6, hits@1)", [3, *[2] * 200], weights=weights)
+    assert null.mean() == pytest.approx(2.0**-200 / 3, rel=1e-12)  # all hit
+    few = er.chance("mean(1e-2, hits@1)", [3, 4, 5], weights=[1, 2, 4])
+    every = er.chance("mean(1e-2, hits@1)", [3, 4, 5], weights=[1, 2, 4], method="enumerate")
+    assert few.mean() == pytest.approx(every.mean(), rel=1e-12)
+    assert few.var() == pytest.approx(every.var(), rel=1e-12)
+    with pytest.raises(er.errors.NullDistributionError, match="too extreme"):
+        er.chance("mean(1e-4, hits@9)", np.arange(10, 300), weights=np.sqrt(np.arange(10, 300))).mean()
+
+
+@given(
+    st.one_of(st.floats(-30, 2), st.sampled_from([-13.0, -17.0, -300.0, math.log10(168.7)])),
+    st.sampled_from((1, -1)),
+    st.lists(st.one_of(st.integers(1, 5), st.integers(1, 10**6)), min_size=1, max_size=20),
+)
+def test_power_means_keep_their_digits_for_any_power(exponent, sign, ranks):
+    p = sign * 10.0**exponent
+    with mpmath.workdps(60 + max(0, round(-exponent))):
+        power = mpmath.mpf(p)
+        want = (mpmath.fsum(mpmath.mpf(r) ** power for r in ranks) / len(ranks)) ** (1 / power)
+        assert er.Metric(p=p)(ranks) == pytest.approx(float(want), rel=2e-14)
+
+
+def test_tiny_powers_of_tied_ranks_tend_to_the_geometric_mean():
+    ranks = er.Tally.of([0, 3, 10], [0, 4, 500], [1000] * 3)
+    assert er.Metric(p=1e-12)(ranks) == pytest.approx(er.GMR(ranks), rel=1e-10)
+    assert er.Metric(p=-1e-320)(ranks) == pytest.approx(er.GMR(ranks), rel=1e-14)

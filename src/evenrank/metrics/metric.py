@@ -12,7 +12,7 @@ and print as metric expressions: `str(1 / HMR) == "mrr"`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import exp, inf, isnan, log
+from math import copysign, exp, inf, isnan, log, log1p
 from typing import Any, Literal
 
 import numpy as np
@@ -21,10 +21,13 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.tally import Tallied, Tally, as_tally
-from evenrank.metrics.ties import Ties, check_ties
+from evenrank.metrics.ties import Ranges, Ties, check_ties
 
 # the upper quartile of the normal distribution scales the MAD to an estimate of sigma (SciPy, PyKEEN)
 NORMAL_QUARTILE = 0.6744897501960817
+
+NEAR_ZERO = 0.1  # powers p closer to 0 are computed from expm1(p log f)
+TINY = 1e-30  # powers p closer to 0 give the same as this one, and could underflow
 
 _BORDES = "Bordes et al. 2013"
 _HOYT = "Hoyt et al. 2022"
@@ -322,6 +325,8 @@ class Metric:
         if abs(p) == inf:
             ends = np.concatenate([self.f(rows.low), self.f(rows.high)])
             mean = float(ends.max() if p > 0 else ends.min())
+        elif 0 < abs(p) < NEAR_ZERO:
+            mean = self._near_geometric(rows)
         else:
             x, ref = self.term(float(rows.low.min()), float(rows.high.max()))
             with np.errstate(divide="ignore"):  # f = 0 with p <= 0 makes the mean 0
@@ -332,6 +337,20 @@ class Metric:
                 return total
             mean = ref * (total ** (1.0 / p) if total > 0 or p > 0 else inf)
         return mean if q == 1 else (1.0 / mean if mean > 0 else inf)
+
+    def _near_geometric(self, rows: Ranges) -> float:
+        """Compute the mean for a tiny p, where f^p differs from 1 in a few digits only.
+
+        With c = log f of the largest value, log mean = c + log(1 + mean of expm1(p (log f - c))) / p.
+        """
+        f, p = self.f, copysign(max(abs(self.p), TINY), self.p)
+        largest = float(f(np.array([rows.low.min(), rows.high.max()], dtype=float)).max())
+        if largest == 0:
+            return 0.0
+        with np.errstate(divide="ignore", over="ignore"):
+            excess = rows.mean(lambda rank: np.expm1(p * np.log(f(rank) / largest)))
+            total = float((rows.mass * excess).sum() / rows.mass.sum())
+        return largest * exp(log1p(total) / p) if -1 < total < inf else 0.0
 
 
 def _is_number(value: Any) -> bool:

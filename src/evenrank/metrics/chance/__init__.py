@@ -27,7 +27,7 @@ from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, NullDistributionError, Option
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
-from evenrank.metrics.chance._moment import Moment
+from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._order import Extreme, Quantile
 from evenrank.metrics.chance._power import PowerMean
 from evenrank.metrics.chance._sum import Sizes
@@ -224,6 +224,8 @@ class NullDistribution:
     @cached_property
     def _moments(self) -> tuple[Moment, Moment]:
         if self.method == "exact" and self.certain:
+            if self.best == inf:
+                raise infinite(self.metric)
             return Moment(self.best, "formula"), Moment(0.0, "formula")
         return self._computation.moments()
 

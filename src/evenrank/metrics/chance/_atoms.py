@@ -24,6 +24,27 @@ def log_tail_of_few(x: Function, sizes: Sizes, theta: float, y: float) -> float 
 
     `theta` is the tilt that moves the mean to y; it affects only the precision.
     """
+    halves = _halves(x, sizes, theta)
+    if halves is None:
+        return None
+    log_total, (left, p), (right, q) = halves
+    with np.errstate(divide="ignore"):
+        above = np.logaddexp.accumulate((np.log(q) - theta * right)[::-1])[::-1]
+        at = np.searchsorted(right, y - left)
+        logs = np.log(p) - theta * left + np.append(above, -inf)[at]
+    return log_total + float(np.logaddexp.reduce(logs))
+
+
+def values_of_few(x: Function, sizes: Sizes) -> Values | None:
+    """Return the values of sum w X and their probabilities, or None if there are too many."""
+    halves = _halves(x, sizes, 0.0)
+    if halves is None:
+        return None
+    return _convolved(*halves[1:], float(np.abs(halves[1][0]).max()), [MOST_PRODUCTS])
+
+
+def _halves(x: Function, sizes: Sizes, theta: float) -> tuple[float, Values, Values] | None:
+    """List the sums of two halves of the targets; also return the log of the tilt's normalisation."""
     if len(sizes.size) > 64 or sizes.size.max() > MOST_TERMS:
         return None
     log_total, parts = 0.0, []
@@ -37,10 +58,10 @@ def log_tail_of_few(x: Function, sizes: Sizes, theta: float, y: float) -> float 
         log_total += float(count) * (log(tilted.sum() / size) + peak)
         one = _merged(values, tilted / tilted.sum(), scale)
         for half in (int(count) // 2, int(count) - int(count) // 2):
-            part = _power(one, half, scale, budget) if half else None
-            if half and part is None:
-                return None
-            if part is not None:
+            if half:
+                part = _power(one, half, scale, budget)
+                if part is None:
+                    return None
                 parts.append(part)
     while len(parts) > 2:
         parts.sort(key=lambda part: len(part[0]))
@@ -48,14 +69,8 @@ def log_tail_of_few(x: Function, sizes: Sizes, theta: float, y: float) -> float 
         if both is None:
             return None
         parts[:2] = [both]
-    (left, p), (right, q) = parts if len(parts) == 2 else (*parts, (np.zeros(1), np.ones(1)))
-    if len(left) < len(right):
-        left, p, right, q = right, q, left, p
-    with np.errstate(divide="ignore"):
-        above = np.logaddexp.accumulate((np.log(q) - theta * right)[::-1])[::-1]
-        at = np.searchsorted(right, y - left)
-        logs = np.log(p) - theta * left + np.append(above, -inf)[at]
-    return log_total + float(np.logaddexp.reduce(logs))
+    left, right = parts if len(parts) == 2 else (parts[0], (np.zeros(1), np.ones(1)))
+    return (log_total, left, right) if len(left[0]) >= len(right[0]) else (log_total, right, left)
 
 
 def _merged(values: Floats, mass: Floats, scale: float) -> Values:

@@ -7,7 +7,7 @@ that have no exact method.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import fsum, inf, log, prod, sqrt
+from math import copysign, fsum, inf, log, prod, sqrt
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from evenrank._internal.arrays import Floats
 from evenrank.errors import InputError, Option
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import Sizes
-from evenrank.metrics.metric import NORMAL_QUARTILE, Metric, Statistic, quantile
+from evenrank.metrics.metric import NEAR_ZERO, NORMAL_QUARTILE, TINY, Metric, Statistic, quantile
 
 MOST_OUTCOMES = 2_000_000
 MOST_DRAWS = 4_000_000_000
@@ -46,6 +46,12 @@ def values(metric: Metric | Statistic, ranks: Floats, weight: Floats) -> Floats:
                 mean = f.max(axis=1) if p > 0 else f.min(axis=1)
             elif p == 0:
                 mean = np.exp(np.log(f) @ weight)
+            elif abs(p) < NEAR_ZERO:
+                p = copysign(max(abs(p), TINY), p)
+                top = f.max(axis=1, keepdims=True)
+                with np.errstate(invalid="ignore", over="ignore"):
+                    excess = np.expm1(p * np.log(f / top)) @ weight
+                    mean = np.nan_to_num(top[:, 0] * np.exp(np.log1p(excess) / p))
             else:
                 mean = (f**p @ weight) ** (1.0 / p)
             return np.asarray(mean ** float(metric.q))
@@ -138,7 +144,8 @@ class Outcomes:
     def log_tail(self, value: float) -> Moment:
         """Compute log P(at least as good as the value), up to rounding errors."""
         sign = 1.0 if self.metric.increasing else -1.0
-        share = float((sign * self.values >= sign * value - 1e-12 * abs(value)).mean())
+        slack = 1e-12 * abs(value) if abs(value) < inf else 0.0
+        share = float((sign * self.values >= sign * value - slack).mean())
         if not share:
             return Moment(-inf, self.method, inf if self.method == "sample" else 0.0)
         if self.method == "sample":  # half an outcome is added, or 1 would have no error

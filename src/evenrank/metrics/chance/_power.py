@@ -28,24 +28,27 @@ the error, which is also how convergence is judged.
 from __future__ import annotations
 
 from functools import cached_property
-from math import ceil, exp, expm1, floor, inf, isfinite, lgamma, log, log1p
+from math import ceil, copysign, exp, expm1, floor, inf, isfinite, lgamma, log, log1p
 
 import numpy as np
 
-from evenrank._internal.arrays import Floats
+from evenrank._internal.arrays import Floats, Function
 from evenrank._internal.quadrature import last_true
 from evenrank.errors import NullDistributionError, Option
+from evenrank.metrics.chance._atoms import values_of_few
 from evenrank.metrics.chance._count import Trials, log_count
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import RankSum, Sizes
 from evenrank.metrics.chance._tails import log_tail
-from evenrank.metrics.metric import RANK, Metric
+from evenrank.metrics.metric import RANK, TINY, Metric
 
 STEP = 0.4
 AGREE = 1e-7  # the error of the finer of two rules is about the square of their difference
 NEGLIGIBLE = 1e-19
 MOST_HITS = 250  # up to here, numbers of hits are enumerated
 SMALL = 0.04  # powers closer to 0 are interpolated
+UNDERFLOW = -745.0  # log of the least positive float
+NEVER = 45.0  # exponent of what is negligible: e^-45 ~ 3e-20
 
 
 def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
@@ -210,23 +213,47 @@ def _bell(cumulants: list[Floats]) -> tuple[Floats, Floats]:
 class PowerMean:
     """The null distribution of a power mean with finite p.
 
-    For p <= 0, a single f = 0 makes the mean 0. Then the sizes are cut to the ranks where f > 0, and the
-    probability that all ranks are among these is a factor.
+    For p <= 0, a single f = 0 makes the mean 0, and for tiny p > 0 nearly so. Then the distribution is
+    that of the ranks where f > 0, from `_skip` + 1 on; the probability of only such ranks is a factor.
     """
 
     def __init__(self, metric: Metric, sizes: Sizes) -> None:
-        """Cut the sizes where f = 0 makes the mean 0."""
-        self.metric, self.sizes, self._cut, self._log_positive = metric, sizes, sizes, 0.0
-        largest = int(sizes.size.max())
-        if metric.p <= 0 and metric.f.at(largest) == 0:
-            self._cut = sizes.capped(last_true(largest, lambda rank: metric.f.at(rank) > 0))
-            shares = np.log(self._cut.size / sizes.size) * sizes.count
-            self._log_positive = float(shares.sum())
+        """Leave out the ranks where f = 0 makes the mean 0."""
+        self.metric, self.sizes, self._cut, self._skip = metric, sizes, sizes, 0
+        self._log_positive = 0.0  # log P(no f = 0), if these are left out
+        self._log_limit = -inf  # log of the largest mean with an f = 0, if these are left out
+        f, p, largest = metric.f, metric.p, int(sizes.size.max())
+        self._zeros = f.at(largest if f.falling else 1) == 0
+        if not self._zeros or p >= SMALL:
+            return
+        if f.falling:
+            positive = np.minimum(sizes.size, last_true(largest, lambda rank: f.at(rank) > 0))
+        else:
+            self._skip = last_true(largest, lambda rank: f.at(rank) == 0)
+            positive = np.maximum(sizes.size - self._skip, 0)
+        self._cut = sizes.resized(np.maximum(positive, 1))
+        with np.errstate(divide="ignore"):
+            self._log_positive = float((np.log(positive / sizes.size) * sizes.count).sum())
+            if p > 0 and self._log_positive > -inf:
+                self._log_limit = log(max(self._ends)) + float(np.log1p(-sizes.weight.min())) / p
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The values of f at the first and the last rank that is not left out."""
+        f = self.metric.f
+        return f.at(1 + self._skip), f.at(int(self._cut.size.max()) + self._skip)
 
     @cached_property
     def _sum(self) -> tuple[RankSum, float]:
-        x, reference = self.metric.term(1.0, float(self._cut.size.max()))
+        x, reference = self._term
         return RankSum(x, self._cut), reference
+
+    @property
+    def _term(self) -> tuple[Function, float]:
+        """X as a function of the rank among those that are not left out, and its scale."""
+        skip = float(self._skip)
+        x, reference = self.metric.term(1.0 + skip, float(self._cut.size.max()) + skip)
+        return (lambda rank: x(rank + skip)) if skip else x, reference
 
     def moments(self) -> tuple[Moment, Moment]:
         """Compute mean and variance."""
@@ -234,16 +261,24 @@ class PowerMean:
         simple = closed(self.metric, self.sizes)
         if simple is not None:
             return Moment(simple[0], method), Moment(simple[1], method)
-        if 0 < abs(p) < SMALL and self.metric.f.at(self.sizes.size.max()) > 0:
-            return self._between_powers()
         if self.metric.f.k is not None and p > 0 and q == 1 and self.sizes.equal_weights:
             short = self._hits_moments(self.metric.f.k)
             if short is not None:
                 return short
-        rank_sum, reference = self._sum
-        can_vanish = p > 0 and self.metric.f.at(self.sizes.size.min()) == 0
+        can_vanish = (
+            p > 0 and self.metric.f.at(self.sizes.size.min() if self.metric.f.falling else 1) == 0
+        )
         if q == -1 and (self._log_positive < 0 or can_vanish):
             raise infinite(self.metric)
+        if self._log_positive == -inf:
+            return Moment(0.0, method), Moment(0.0, method)
+        if self._zeros and 0 < p < SMALL and not self._log_limit < self._log_least - NEVER:
+            return self._listed()
+        if self._ends[0] == self._ends[1]:
+            return self._with_zeros(self._ends[0] ** q, 0.0, method)
+        if 0 < abs(p) < SMALL:
+            return self._with_zeros(*self._between_powers(), "quadrature")
+        rank_sum, reference = self._sum
         if p == 0:
             mean, variance = product(rank_sum, q)
         elif p == q:
@@ -251,12 +286,30 @@ class PowerMean:
         else:
             method = "formula" if q / p > 1 and q / p == int(q / p) else "quadrature"
             mean, variance = power(rank_sum, q / p)
-        mean, variance = mean * reference**q, variance * reference ** (2 * q)
-        if self._log_positive < 0:
-            positive = exp(self._log_positive)
-            variance = positive * (variance + (1.0 - positive) * mean * mean)
-            mean *= positive
-        return Moment(mean, method), Moment(variance, method)
+        return self._with_zeros(mean * reference**q, variance * reference ** (2 * q), method)
+
+    @property
+    def _log_least(self) -> float:
+        """A lower bound on the log of the part of the mean without f = 0."""
+        return self._log_positive + log(min(self._ends))
+
+    def _with_zeros(self, mean: float, variance: float, method: str) -> tuple[Moment, Moment]:
+        """Add the outcomes where f = 0 makes the mean 0."""
+        positive = exp(self._log_positive)
+        variance = positive * (variance - expm1(self._log_positive) * mean * mean)
+        return Moment(mean * positive, method), Moment(variance, method)
+
+    def _listed(self) -> tuple[Moment, Moment]:
+        """Compute moments from all values of S, where 1/p is so large that S^(1/p) has no other way."""
+        x, reference = self.metric.term(1.0, float(self.sizes.size.max()))
+        law = values_of_few(x, self.sizes)
+        if law is None:
+            raise _too_extreme(self.metric.q / self.metric.p)
+        values, probability = law
+        values = reference * np.maximum(values, 0.0) ** (1.0 / self.metric.p)
+        mean = float((probability * values).sum())
+        variance = float((probability * (values - mean) ** 2).sum())
+        return Moment(mean, "convolution"), Moment(variance, "convolution")
 
     def _hits_moments(self, k: int) -> tuple[Moment, Moment] | None:
         """Compute moments from the distribution of the number of hits; None if it is too long.
@@ -278,7 +331,7 @@ class PowerMean:
             float((probability * (values - mean) ** 2).sum()), "formula"
         )
 
-    def _between_powers(self) -> tuple[Moment, Moment]:
+    def _between_powers(self) -> tuple[float, float]:
         """Interpolate in p where p is so close to 0 that S^(1/p) overflows.
 
         Mean and variance are analytic in p (through the geometric mean at 0) up to |p| = 1 or so:
@@ -286,28 +339,59 @@ class PowerMean:
         """
         angles = (np.arange(21) + 0.5) * np.pi / 21
         nodes = np.where(np.arange(21) == 10, 0.0, 0.3 * np.cos(angles))
-        means = [PowerMean(Metric(self.metric.f, p, self.metric.q), self.sizes) for p in nodes]
-        logs = np.log([one.moments() for one in means])
-        weights = (-1.0) ** np.arange(21) * np.sin(angles) / (self.metric.p - nodes)
+        logs = np.log([self._positive(node).moments() for node in nodes.tolist()])
+        p = copysign(max(abs(self.metric.p), TINY), self.metric.p)
+        weights = (-1.0) ** np.arange(21) * np.sin(angles) / (p - nodes)
         mean, variance = np.exp(weights @ logs / weights.sum())
-        return Moment(float(mean), "quadrature"), Moment(float(variance), "quadrature")
+        return float(mean), float(variance)
+
+    def _positive(self, p: float) -> PowerMean:
+        """Return the distribution with another power among the ranks where f > 0."""
+        other = object.__new__(PowerMean)
+        other.metric = Metric(self.metric.f, p, self.metric.q)
+        other.sizes = other._cut = self._cut
+        other._skip, other._zeros, other._log_positive = self._skip, False, 0.0
+        return other
 
     def log_tail(self, value: float) -> Moment:
         """Compute log P(at least as good as the value)."""
-        beyond = (
-            value / self.metric.best if self.metric.increasing else self.metric.best / (value or 1e-300)
-        )
-        if beyond > 1.0 + 1e-9:
-            return Moment(-inf, "formula")
-        if value <= 0 or value > 1e300:
-            certain = (value <= 0) == self.metric.increasing
-            return Moment(0.0 if certain else -inf, "formula")
+        f, p = self.metric.f, self.metric.p
+        if self.metric.q == -1 and value <= 0:
+            return Moment(0.0 if self.metric.increasing else -inf, "formula")
         mean = value if self.metric.q == 1 else 1.0 / value
-        if self.metric.f.k is not None and self.metric.p <= 0:  # 1 if all hit, else 0
-            return Moment(self._log_positive if mean <= 1.0 + 1e-12 else -inf, "formula")
-        if self.metric.f.k is not None and self.sizes.equal_weights:
-            return self._log_hits(self.metric.f.k, mean**self.metric.p)
-        return self._log_sum(mean)
+        best = f.at(1)
+        if mean < 0 or (mean == 0 and f.falling):
+            return Moment(0.0 if f.falling else -inf, "formula")
+        if mean > best * (1.0 + 1e-9) if f.falling else mean < best * (1.0 - 1e-9):
+            return Moment(-inf, "formula")
+        if f.k is not None and p <= 0:  # 1 if all hit, else 0
+            return Moment(self._log_positive, "formula", 1e-15 * abs(self._log_positive))
+        if f.k is not None and self.sizes.equal_weights:
+            return self._log_hits(f.k, mean**p)
+        log_mean = log(mean) if mean > 0 else -inf
+        if not self._zeros or p >= SMALL:
+            return self._log_sum(log_mean)
+        least = log_mean if mean > 0 else UNDERFLOW  # a computed mean of 0 may be tiny
+        if least <= self._log_limit:  # the zeros must not be left out
+            return self._whole_range()._log_sum(log_mean)
+        positive = self._log_sum(log_mean) if mean > 0 and self._log_positive > -inf else None
+        if f.falling:
+            if positive is None:
+                return Moment(-inf, "formula")
+            return Moment(self._log_positive + positive, positive.method, positive.error)
+        with np.errstate(divide="ignore"):
+            log_zero = float(np.log(-np.expm1(self._log_positive)))
+        if positive is None:
+            return Moment(log_zero, "formula", 1e-15 * abs(log_zero))
+        log_p = float(np.logaddexp(log_zero, self._log_positive + positive))
+        return Moment(log_p, positive.method, positive.error)
+
+    def _whole_range(self) -> PowerMean:
+        """Return the same distribution, with no ranks left out."""
+        other = self._positive(self.metric.p)
+        other.sizes = other._cut = self.sizes
+        other._skip = 0
+        return other
 
     def _log_hits(self, k: int, share: float) -> Moment:
         wanted = ceil(share * self.sizes.n * (1.0 - 1e-12) - 1e-9)
@@ -316,21 +400,21 @@ class PowerMean:
         log_p = float(log_count(p, trials.count, wanted, tail=True, tilt=True)[0])
         return Moment(log_p, "formula", 1e-10 + 1e-14 * abs(log_p) if isfinite(log_p) else 0.0)
 
-    def _log_sum(self, mean: float) -> Moment:
-        (rank_sum, reference), f, p, sizes = self._sum, self.metric.f, self.metric.p, self._cut
-        level = last_true(int(sizes.size.max()), lambda rank: f.at(rank) == f.at(1))
-        log_best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
-        whole = 0.0  # what all differences of X are multiples of, if known
-        if f.k is not None or (f == RANK and p >= 1 and p == int(p)):
-            whole = reference**-p
-        term, _ = self.metric.term(1.0, float(sizes.size.max()))
-        log_p = log_tail(
-            rank_sum,
-            term,
-            sizes,
-            log(mean) if p == 0 else (mean / reference) ** p,
-            upper=f.falling == (p >= 0),  # whether better means a larger S
-            best=log_best,
-            whole=whole,
-        )
-        return Moment(self._log_positive + log_p, log_p.method, log_p.error)
+    def _log_sum(self, log_mean: float) -> Moment:
+        """Compute log P(at least as good) among the ranks that are not left out, from the sum S."""
+        f, p, sizes, skip = self.metric.f, self.metric.p, self._cut, self._skip
+        upper, whole = f.falling == (p >= 0), 0.0
+        term: Function
+        if 0 < abs(p) < SMALL and min(self._ends) > 0:  # f^p is 1 but for a few digits
+            p = copysign(max(abs(p), TINY), p)
+            upper, term = f.falling, lambda rank: np.expm1(p * np.log(f(rank + skip))) / p
+            total, x = RankSum(term, sizes), expm1(p * log_mean) / p
+        else:
+            term, reference = self._term
+            total, _ = self._sum
+            x = log_mean if p == 0 else exp(p * (log_mean - log(reference)))
+            if f.k is not None or (f == RANK and p >= 1 and p == int(p)):
+                whole = reference**-p  # all differences of X are multiples
+        level = last_true(int(sizes.size.max()), lambda rank: f.at(rank + skip) == f.at(1 + skip))
+        best = float((np.log(np.minimum(level, sizes.size) / sizes.size) * sizes.count).sum())
+        return log_tail(total, term, sizes, x, upper=upper, best=best, whole=whole)

@@ -56,11 +56,10 @@ class Sizes:
         """Whether all targets weigh the same."""
         return bool((self.weight == self.weight[0]).all())
 
-    def capped(self, most: int) -> Sizes:
-        """Return the same targets with at most `most` candidates."""
+    def resized(self, size: Ints) -> Sizes:
+        """Return the same targets with other numbers of candidates."""
         other = object.__new__(Sizes)
-        other.size, other.weight = np.minimum(self.size, most), self.weight
-        other.count, other.n = self.count, self.n
+        other.size, other.weight, other.count, other.n = size, self.weight, self.count, self.n
         return other
 
 

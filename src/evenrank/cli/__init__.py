@@ -19,7 +19,7 @@ try:
     import typer
 
     import evenrank
-    from evenrank.cli._command import SETTINGS, Group, Later
+    from evenrank.cli._command import SETTINGS, Group, Later, tell
     from evenrank.errors import MESSAGE, EvenrankError, InputError, shortened, visible
 except KeyboardInterrupt:  # Ctrl-C, before `main` can catch it
     sys.stderr.write("evenrank: interrupted\n")
@@ -168,7 +168,7 @@ def _most() -> str:
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"note: {visible(shortened(str(message), MESSAGE))}", err=True)
+    tell(f"note: {visible(shortened(str(message), MESSAGE))}")
 
 
 def _fail(message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from difflib import get_close_matches
@@ -12,11 +13,13 @@ from functools import cache, partial, wraps
 from importlib import import_module
 from math import isnan
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from evenrank._internal.terminal import wrapped
 from evenrank.cli._help import help_text, name_of, summary
 from evenrank.errors import InputError
 
@@ -206,6 +209,13 @@ def _reworded(error: typer.TyperException, ctx: Any) -> InputError:
 
 def _see(ctx: Any) -> str:
     return f"see {ctx.command_path} --help"
+
+
+def tell(text: str) -> None:
+    """Write a note to stderr; in a terminal, its lines break between words."""
+    width = get_terminal_size().columns if sys.stderr.isatty() else None
+    for line in [text] if width is None else wrapped(text, width, names=False):
+        typer.echo(line, err=True)
 
 
 # Files --------------------------------------------------------------------------------------------

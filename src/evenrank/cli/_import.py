@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from evenrank._internal.reading import check_regular, load_arrays
-from evenrank.cli._command import App
+from evenrank.cli._command import App, tell
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
     GRAPH,
@@ -144,7 +144,7 @@ def _finish(
 ) -> None:
     """Save the ranks and print their metrics."""
     if not quiet and ranks.protocol.scores:
-        typer.echo(f"note: {ranks.protocol.scores}", err=True)
+        tell(f"note: {ranks.protocol.scores}")
     if out is not None:
         ranks.save(out)
     grouped = ranks.by(*by.split(",")) if by else ranks

@@ -16,6 +16,7 @@ from evenrank._internal.columns import is_whole
 from evenrank._internal.progress import short
 from evenrank._internal.table import figure
 from evenrank._internal.terminal import terminal_width, wrapped
+from evenrank.cli._command import tell
 from evenrank.cli._evaluate import rows_per_file
 from evenrank.cli._output import show
 from evenrank.cli._shell import (
@@ -197,10 +198,9 @@ def rank_command(
         return
     keys = tuple(by.split(",")) if by else ()
     if len(set(graphs)) > 1 and not quiet:
-        typer.echo(
+        tell(
             "note: some models are ranked without entities not seen in training, others with them; "
-            "their rows cannot be compared",
-            err=True,
+            "their rows cannot be compared"
         )
     if len(ranked) > 1:
         ties = ties or ranked[0].ties
@@ -214,7 +214,7 @@ def rank_command(
         show(source.evaluate(*wanted, ties=ties, average=average), form, verbose=verbose)
     if not quiet:
         for ranks, own, file, folder in zip(ranked, graphs, files, folders, strict=True):
-            typer.echo(_work(ranks, ask(own), file or folder), err=True)
+            tell(_work(ranks, ask(own), file or folder))
 
 
 def _tell(path: Path, scorer: Any, graph: Graph, own: Graph, *, first: bool) -> None:
@@ -225,7 +225,7 @@ def _tell(path: Path, scorer: Any, graph: Graph, own: Graph, *, first: bool) -> 
     if first and decided:
         notes.append("--unseen keep ranks all entities, and raises an error for models without them")
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _places(models: list[Path], out: Path | None) -> list[Path | None]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tex import cells, number
+from tex import cells, flat, number
 
 import evenrank as er
 from evenrank._internal.spelling import data_name
@@ -224,7 +224,7 @@ def test_standard_deviations_have_the_decimals_of_their_means():
     assert first[1] == rf"{one.mean:.3f} $\pm$ {one.sd:.3f}"
     one = spread["rotate", "mr"]
     assert second[2] == rf"{one.mean:.2f} $\pm$ {one.sd:.2f}"
-    assert r"Mean $\pm$ standard deviation of 2 to 3 runs." in result.to_latex()
+    assert r"Mean $\pm$ standard deviation of 2 to 3 runs." in flat(result.to_latex())
     single = er.summarize_runs(runs[:1], "mrr").to_latex(percent="all")
     assert "pm" not in single
     assert cells(single) == [["a", "53.7"]]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tex import cells
+from tex import cells, flat
 
 import evenrank as er
 from evenrank.report.document import Report
@@ -31,7 +31,9 @@ def test_daggers_are_where_the_best_model_wins_its_test_against_the_second(natio
     assert [[names[name] for name in column] for column in marked(made.to_latex())] == want
     if level == 0.9999999:
         assert not any(want)
-        assert "No best values are significantly better than the second best (paired" in made.to_latex()
+        assert "No best values are significantly better than the second best (paired" in flat(
+            made.to_latex()
+        )
 
 
 def test_with_a_baseline_every_better_model_has_a_dagger(nations):
@@ -43,9 +45,8 @@ def test_with_a_baseline_every_better_model_has_a_dagger(nations):
     assert [[name.lower() for name in column] for column in marked(made.to_latex())] == better
     assert better[0] == ["complex"]
     note = "values that are significantly better than those of RotatE (paired t-test over triples, "
-    assert (
-        f"A dagger ($^\\dagger$) marks {note}Benjamini-Hochberg-corrected for 4 tests, "
-        in made.to_latex()
+    assert f"A dagger ($^\\dagger$) marks {note}Benjamini-Hochberg-corrected for 4 tests, " in flat(
+        made.to_latex()
     )
 
 
@@ -86,14 +87,24 @@ def test_tests_are_a_table_of_their_own(nations):
         assert row[5] == (f"{pair.p_corrected:.3f}" if pair.p_corrected >= 0.001 else "$<0.001$")
 
 
+def test_differences_are_printed_as_their_metrics(nations):
+    made = er.compare(nations, metrics=["hits@1", "mr"], baseline="rotate")
+    _, tests = made.to_latex(percent="hits").split("\n\n")
+    pairs = {(pair.first, str(pair.metric)): pair for pair in made.pairs}
+    rows = cells(tests)
+    assert float(rows[0][3].strip("$")) == round(100 * pairs["transe", "hits@1"].difference, 1)
+    assert float(rows[3][3].strip("$")) == round(pairs["complex", "mr"].difference, 3)
+    assert "H@1 in percent." in flat(tests)
+
+
 def test_a_report_marks_its_first_metric_and_leaves_out_tests_that_fill_more_than_a_page(nations):
     umls = {
         kind: er.rank(er.models.load(f"umls/{kind}"), er.load("umls").task("test"), progress=False)
         for kind in ("transe", "rotate")
     }
     table, tests = Report(nations, umls, metrics=["hits@1", "mrr"]).to_latex(layout="long").split("\n\n")
-    assert "marks best H@1 values that are significantly better" in table
-    assert "Holm-corrected within each data set" in table
+    assert "marks best H@1 values that are significantly better" in flat(table)
+    assert "Holm-corrected within each data set" in flat(table)
     dagger = [[r"\dagger" in cell for cell in row[2:]] for row in cells(table)]
     assert dagger == [[False] * 2, [False] * 2, [True, False], [False] * 2, [True, False]]
     assert [row[0] for row in cells(tests)] == ["Nations", "", "", "UMLS"]

@@ -38,6 +38,11 @@ def compiled(tables: list[str], folder: Path) -> list[str]:
     return BAD.findall(printed)
 
 
+def flat(table: str) -> str:
+    """Return the source with its captions on one line."""
+    return " ".join(table.split())
+
+
 def cells(table: str) -> list[list[str]]:
     """Return the rows below the last line of titles of the first table."""
     body = table.partition("\\end{tabular}")[0].partition("\\midrule")[2]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import wrap
 from unicodedata import normalize
 
 from evenrank._internal.terminal import clean
@@ -49,6 +50,7 @@ NUMBER = re.compile(
     r"(?<![\w.-])(?=[+-]|\d[\d.]*e[+-])([+-]?\d+(?:,\d{3})*(?:\.\d+)?)(?:e([+-]\d+))?(?![\w.])"
 )
 
+LINE = 79  # columns of the source
 TEXT_WIDTH = 345.0  # points, of the class article
 # from large to small: commands, size of letters relative to 10 points, space beside a column
 SIZES = (
@@ -194,7 +196,10 @@ class Grid:
         size, body = self.size(), self.tabular()
         note = "too wide for one column of text: use table*, or another layout"
         named = rf"\label{{{label}}}" if label else ""
-        above = [rf"\caption{{{caption}}}{named}", r"\smallskip"] if caption or named else []
+        titled = wrap(
+            rf"\caption{{{caption}}}{named}", LINE, break_long_words=False, break_on_hyphens=False
+        )
+        above = [*titled, r"\smallskip"] if caption or named else []
         return "\n".join(
             [
                 *preamble("".join([caption, *body])),

@@ -166,20 +166,20 @@ def paper(
         there = [model for model in models.keys if (group, model) in rows]
         for column, expression in enumerate(made.expressions):
             values = [float(made.values_by_group[rows[group, model], column]) for model in there]
-            texts = _numbers(expression, values, given)
+            texts = numbers(expression, values, given)
             places = _places(expression, texts)
             used |= {*places}
             for model, text, place in zip(there, texts, places, strict=True):
                 at = rows[group, model], column
                 written = styles[place] % _maths(text) + DAGGER * (at in marks)
                 if spreads is not None:
-                    scale = 100.0 if _in_percent(expression, given.percent) else 1.0
+                    scale = 100.0 if in_percent(expression, given.percent) else 1.0
                     written += _spread(float(spreads[at]) * scale, text)
                 cells[group, model, column] = written
     caption = _caption(models, groups, made, layout)
     best = "Best values are bold"
     notes = [f"{best}, second best are underlined." if 2 in used else f"{best}."] * (1 in used)
-    notes += [note] * bool(note) + _percent_note(metrics, made.expressions, given)
+    notes += [note] * bool(note) + percent_note(made.expressions, given)
     grid = _grid(layout, models, groups, metrics, cells)
     return grid.float(given.titled(caption, notes), given.label, made.footer())
 
@@ -286,20 +286,21 @@ def _bounded(expression: Expression) -> bool:
     return expression.range[1] <= 1.0
 
 
-def _in_percent(expression: Expression, percent: Percent | None) -> bool:
+def in_percent(expression: Expression, percent: Percent | None) -> bool:
+    """Whether a metric is printed in percent."""
     hits = isinstance(expression, Metric) and HITS.fullmatch(str(expression)) is not None
     return hits if percent == "hits" else percent == "all" and _bounded(expression)
 
 
-def _numbers(expression: Expression, values: Sequence[float], given: Options) -> list[str]:
+def numbers(expression: Expression, values: Sequence[float], given: Options) -> list[str]:
     """Write the values of all models alike: `digits` decimals, or fewer for large numbers.
 
     >>> from evenrank import MR
-    >>> _numbers(MR, [3384.2, 12345.6], Options()), _numbers(MR, [2.25], Options())
+    >>> numbers(MR, [3384.2, 12345.6], Options()), numbers(MR, [2.25], Options())
     (['3384', '12,346'], ['2.25'])
     """
     scale, decimals = 1.0, given.digits
-    if _in_percent(expression, given.percent):
+    if in_percent(expression, given.percent):
         scale, decimals = 100.0, max(0, decimals - 2)
     elif str(expression) == "count":
         decimals = 0
@@ -415,13 +416,12 @@ def _caption(models: Axis, groups: Axis, made: Evaluation[Any], layout: Layout) 
     return f"{' '.join(words)}."
 
 
-def _percent_note(axis: Axis, expressions: Sequence[Expression], given: Options) -> list[str]:
+def percent_note(expressions: Sequence[Expression], given: Options) -> list[str]:
     """Say which metrics are in percent."""
-    inside = [i for i, e in enumerate(expressions) if _in_percent(e, given.percent)]
+    inside = [e for e in expressions if in_percent(e, given.percent)]
     if not inside:
         return []
     if len(inside) == len(expressions):
         return ["Values in percent."]
-    names = [re.sub(r"\\,\$\\\w+\$", "", axis.names[i]) for i in inside]
-    *most, last = names
+    *most, last = (escape(given.own(str(e)) or metric_name(e, given.hits)) for e in inside)
     return [f"{', '.join(most)} and {last} in percent." if most else f"{last} in percent."]

@@ -11,7 +11,7 @@ from evenrank._internal.latex import Grid, cell, escape
 from evenrank._internal.spelling import data_name
 from evenrank.metrics.adjusted import Expression
 from evenrank.ranks.evaluation import Evaluation
-from evenrank.ranks.paper import Options, Style, called, metric_name, paper
+from evenrank.ranks.paper import Options, Style, called, metric_name, numbers, paper, percent_note
 from evenrank.stats._intervals import plural
 from evenrank.stats._paired import CORRECTED, HOW, Comparison
 
@@ -101,7 +101,7 @@ def pair_table(made: Mapping[str, Comparison], style: Style) -> str:
     pairs = [(data, pair) for data, c in made.items() for pair in c.pairs]
     if not 0 < len(pairs) <= MOST:
         return ""
-    own: Any = {name: style[name] for name in ("digits", "hits", "names") if name in style}
+    own: Any = {name: style[name] for name in ("digits", "hits", "names", "percent") if name in style}
     given, one = Options(**own), next(iter(made.values()))
     names = {data: called([r[0] for r in c.values.evaluation.labels], given) for data, c in made.items()}
     data_names = called(made, given, data_name)
@@ -117,16 +117,18 @@ def pair_table(made: Mapping[str, Comparison], style: Style) -> str:
         blocks += [len(rows)] * (before is not None and shown != before)
         titles = ["" if shown == before else label for label in shown]
         before = shown
-        difference, low, high = (
-            f"{x:+.{given.digits}f}" for x in (pair.difference, pair.low, pair.high)
-        )
+        values = [pair.difference, pair.low, pair.high]
+        texts = numbers(pair.metric, values, given)
+        difference, low, high = ("+" * (x > 0) + text for x, text in zip(values, texts, strict=True))
         interval = "--" if isnan(pair.low) else cell(f"[{low}, {high}]")
         both = (names[data][pair.first], names[data][pair.second])
         rows.append([*titles, *both, cell(difference), interval, _p(pair.p_corrected)])
     left = [title for title, wanted in lead if wanted]
     what = escape(metric_name(metrics[0], given.hits)) if len(metrics) == 1 else "metrics"
     caption = f"Differences in {what}, confidence intervals and $p$-values ({_how([*made.values()])})."
-    return Grid([[*left, *header]], rows, len(left) + 2, blocks).float(caption)
+    blocks = blocks if len(blocks) + 1 < len(rows) else []
+    grid = Grid([[*left, *header]], rows, len(left) + 2, blocks)
+    return grid.float(" ".join([caption, *percent_note(metrics, given)]))
 
 
 def _p(p: float) -> str:

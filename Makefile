@@ -46,9 +46,9 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/startup.py
 
 # tests that need PyKEEN, torch and other libraries, or a GPU; not part of `make test`, as these are large
-PEERS := tests/test_case_study.py tests/test_peers.py tests/integrations tests/ranks/test_presets.py \
-	tests/ranking/test_device.py tests/ranking/test_distributed.py tests/ranking/test_torch_modules.py \
-	tests/fuzz/test_fuzz.py $(wildcard tests/models/test_checkpoints*.py)
+PEERS := tests/test_case_study.py tests/test_first_hour.py tests/test_peers.py tests/integrations \
+	tests/ranks/test_presets.py tests/ranking/test_device.py tests/ranking/test_distributed.py \
+	tests/ranking/test_torch_modules.py tests/fuzz/test_fuzz.py $(wildcard tests/models/test_checkpoints*.py)
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 

@@ -83,33 +83,34 @@ def in_terminal(command: str, folder: Path, **environment: str) -> tuple[int, li
     return process.wait(), [line.rstrip() for line in text.strip("\n").split("\n")]
 
 
-def alike(line: str) -> str:
-    """Reduce a line to what does not depend on the machine: numbers and widths of columns may differ."""
-    return re.sub(r"[\s─-]+", " ", NUMBER.sub("0", line)).strip()
+def words(lines: list[str]) -> list[str]:
+    """Return the words of lines, without what depends on the machine: digits, widths, line breaks."""
+    text = re.sub(r"\w+\s+kernels", "kernels", "\n".join(lines))
+    return re.sub(r"[\s─-]+", " ", NUMBER.sub("0", text)).split()
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
-    """Whether lines are as shown, up to numbers; `...` stands for any lines."""
-    lines = [line for line in map(alike, printed) if line]
+    """Whether words are as shown, up to numbers; a line `...` stands for any lines."""
+    found = words(printed)
     pieces: list[list[str]] = [[]]
-    for line in map(alike, shown):
+    for line in shown:
         if line == "...":
             pieces.append([])
-        elif line:
-            pieces[-1].append(line)
+        else:
+            pieces[-1] += words([line])
     first, *rest = pieces
-    if lines[: len(first)] != first or (not rest and len(lines) != len(first)):
+    if found[: len(first)] != first or (not rest and len(found) != len(first)):
         return False
     at = len(first)
     for piece in rest[:-1]:
-        starts = range(at, len(lines) - len(piece) + 1)
+        starts = range(at, len(found) - len(piece) + 1)
         at = next(
-            (start + len(piece) for start in starts if lines[start : start + len(piece)] == piece), -1
+            (start + len(piece) for start in starts if found[start : start + len(piece)] == piece), -1
         )
         if at < 0:
             return False
     last = rest[-1] if rest else []
-    return len(lines) - len(last) >= at and lines[len(lines) - len(last) :] == last
+    return len(found) - len(last) >= at and found[len(found) - len(last) :] == last
 
 
 def written(page: str, folder: Path, **environment: str) -> str:
@@ -124,8 +125,9 @@ def written(page: str, folder: Path, **environment: str) -> str:
         for command in commands(body):
             code, printed = in_terminal(command.text, folder, **environment)
             print(f"$ {command.text}", *printed, f"[exit code {code}]", sep="\n", flush=True)
-            keep = "..." in command.shown or not command.shown
-            lines += [f"$ {command.text}", *(command.shown if keep else printed)]
+            keep = "..." in command.shown
+            text = command.text.replace("\n", "\n> ")
+            lines += [f"$ {text}", *(command.shown if keep else printed)]
         return "```console\n" + "\n".join(lines) + "\n```"
 
     return FENCE.sub(again, page)

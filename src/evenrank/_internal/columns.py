@@ -184,13 +184,25 @@ def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
         raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
     column = as_array(f"key {name}", values)
     if column.ndim == 1 and column.dtype.kind not in "iufb":
-        texts = ["" if v is None else v if isinstance(v, str) else str(v) for v in column.tolist()]
-        column = np.array([*texts, None], dtype=object)[:-1]  # objects, whatever the texts look like
+        column = as_texts(column)
     if column.ndim == 0:
         column = np.broadcast_to(column, rows)
     if column.shape != (rows,):
         raise InputError("columns differ in length", got=f"{rows} rows, but {column.shape} in {name}")
     return column
+
+
+def as_texts(column: NDArray[Any]) -> NDArray[Any]:
+    """Copy a column as texts; None is empty.
+
+    >>> as_texts(np.array(["a", None, 3], dtype=object)).tolist()
+    ['a', '', '3']
+    """
+    values = column.tolist()
+    if set(map(type, values)) == {str}:  # checked without a loop in Python, since most are texts
+        return column.astype(object)
+    values = ["" if v is None else v if isinstance(v, str) else str(v) for v in values]
+    return np.array([*values, None], dtype=object)[:-1]  # objects, whatever the texts look like
 
 
 def mapping(name: str, given: Any) -> Mapping[Any, Any]:
@@ -231,14 +243,25 @@ def encode(columns: list[NDArray[Any]]) -> tuple[Ints, list[NDArray[Any]]]:
             codes.append(np.array([place[v] for v in column.tolist()], dtype=np.int64))
             distinct.append(np.array(names, dtype=object))
         else:
-            values, code = np.unique(column, return_inverse=True)
+            values, code = _unique(column)
             codes.append(code)
             distinct.append(values)
-    present, numbers = np.unique(codes[0], return_inverse=True)
-    rows = [distinct[0][present]]
+    numbers, rows = codes[0], distinct[:1]
     for code, names_of in zip(codes[1:], distinct[1:], strict=True):
         # renumbered after every column, so that the product of distinct counts cannot overflow
-        present, numbers = np.unique(numbers * len(names_of) + code, return_inverse=True)
+        present, numbers = _unique(numbers * len(names_of) + code)
         group, digit = np.divmod(present, len(names_of))
         rows = [*(row[group] for row in rows), names_of[digit]]
     return numbers, rows
+
+
+def _unique(column: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+    """Number the distinct values; small integers, such as codes, without sorting."""
+    if column.dtype.kind == "i" and len(column) and column.min() >= 0:
+        limit = int(column.max()) + 1
+        if limit <= 4 * len(column):
+            there = np.zeros(limit, dtype=bool)
+            there[column] = True
+            return np.flatnonzero(there).astype(column.dtype), (np.cumsum(there) - 1)[column]
+    values, code = np.unique(column, return_inverse=True)
+    return values, code

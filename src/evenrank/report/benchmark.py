@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,23 +139,29 @@ class Benchmark:
         ends = np.cumsum(np.bincount(group, minlength=len(values)))
         yield from zip(map(str, values), np.split(order, ends[:-1]), strict=True)
 
-    def tallies(self, rows: Ints) -> list[Tally]:
-        """Tally some rows of every model; the numbers of candidates are counted once."""
-        first = self.first[rows]
-        sizes = first.tally().sizes
-        weight = np.ones(len(rows)) if first.weights is None else first.weights
+    def tallies(self, group: Ints, count: int) -> list[list[Tally]]:
+        """Tally each group of rows, for every model; rows are sorted once for all groups."""
+        first = self.first
+        weight = np.ones(len(self)) if first.weights is None else first.weights
         weighs = weight > 0
-        return [
-            Tally(
-                Histogram.of(
-                    better=ranks.better[rows][weighs],
-                    equal=ranks.equal[rows][weighs],
-                    weight=weight[weighs],
-                ),
-                sizes,
-            )
-            for ranks in self.models.values()
+        group, weight = group[weighs], weight[weighs]
+        sizes = _split(count, group=group, candidates=first.candidates[weighs], weight=weight)
+        ranks = [
+            _split(count, group=group, better=r.better[weighs], equal=r.equal[weighs], weight=weight)
+            for r in self.models.values()
         ]
+        return [[Tally(of_model[i], sizes[i]) for of_model in ranks] for i in range(count)]
+
+
+def _split(count: int, **found: Any) -> list[Histogram]:
+    """Count equal rows, separately for each value of the first column."""
+    every = Histogram.of(**found)
+    name, *others = found
+    ends = np.searchsorted(every[name], np.arange(count + 1))
+    return [
+        Histogram({k: every[k][start:stop] for k in others}, every.counts[start:stop])
+        for start, stop in pairwise(ends.tolist())
+    ]
 
 
 def read(path: Path, candidates: int | None = None) -> list[Source]:

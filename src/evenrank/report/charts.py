@@ -1,37 +1,45 @@
-"""Charts: values and chance levels as altair charts in one style, for the page and for papers.
+"""Charts: values and chance levels as panels in one style, for the page and for papers.
 
-Every function takes rows (dictionaries) and returns an altair chart. Charts are drawn in the light
-colours; for a dark theme, or for the style sheet of a page, the colours in the SVG are replaced. A model
-has the same colour and shape in every chart.
+Every function takes rows (dictionaries) and returns a `Chart`. A model has the same colour and shape in
+every chart.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from math import ceil, floor, log10
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from evenrank._internal.files import replacing
 from evenrank.errors import InputError
-from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.evaluation import arrow
-
-if TYPE_CHECKING:
-    from altair import ConcatChart, HConcatChart
+from evenrank.report.plot import (
+    DASHES,
+    PATHS,
+    SIZE,
+    WIDTH,
+    Axis,
+    Look,
+    Panel,
+    breadth,
+    cut,
+    linear,
+    logarithmic,
+    names,
+    signed_log,
+    words,
+)
 
 Row: TypeAlias = Mapping[str, Any]
-Chart: TypeAlias = "ConcatChart | HConcatChart"
-Part: TypeAlias = Any  # of a chart; altair is imported when first used, too late for its types
-Theme = Literal["light", "dark", "page"]
+Theme = Literal["light", "dark"]
 FORMATS = (".svg", ".png", ".pdf")
 PAPER = ("mrr", "index(mrr)", "z(mrr)")
-
-# name: light, dark; every colour once, since colours are replaced as text
+# name: light, dark
 COLOURS = {
     "card": ("#fefefe", "#1a1d23"),
     "ink": ("#1b1d22", "#e9eaee"),
@@ -47,15 +55,49 @@ COLOURS = {
     "model-7": ("#475569", "#b6c2d3"),
     "model-8": ("#6b3fc4", "#c0a4ff"),
 }
-LIGHT = {name: light for name, (light, _) in COLOURS.items()}
-HUES = [colour for name, colour in LIGHT.items() if name.startswith("model-")]
-# seven shapes and eight hues distinguish fifty-six models
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
-CHANCE = {"color": LIGHT["chance"], "strokeDash": [4, 3], "strokeWidth": 1.5}
+HUES = [name for name in COLOURS if name.startswith("model-")]
+SHAPES = tuple(PATHS)  # seven shapes and eight hues distinguish fifty-six models
+STROKES = ("", "9 3", "2 2", "9 3 2 3")
+CHANCE = Look("chance", dash=DASHES)
+LEVEL = Look("chance")
 UNDRAWABLE = re.compile("[\\x00-\\x1f\\x7f\\ud800-\\udfff\\ufffe\\uffff]")
+VARIABLE = re.compile(r'"var\(--([\w-]+)\)"')
 TWO_DECADES = 100  # shorter axes are labelled at 2 and 5 as well
-STROKES = [[1, 0], [9, 3], [2, 2], [9, 3, 2, 3]]
-FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # same widths in browsers as in vl-convert
+ROOM = 4.6  # pixels for each model of a data set; with less, panels become wider
+FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # of files; pages use their own
+GAP, EDGE = 18.0, 10.0  # between panels, and around them
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Panels with a legend and a note.
+
+    Parameters
+    ----------
+    panels : tuple of Panel
+        The drawings.
+    legend : dict of str to Look
+        The look of each model or data set.
+    note : str
+        What lines and bars mean.
+    lines : bool
+        Whether the legend shows lines, not marks.
+    """
+
+    panels: tuple[Panel, ...]
+    legend: Mapping[str, Look]
+    note: str
+    lines: bool = False
+
+    @property
+    def columns(self) -> int:
+        """The number of panels side by side, where there is room."""
+        count = len(self.panels)
+        return min(count, 2 if count == 4 else 3)
+
+    def _repr_svg_(self) -> str:
+        """Show the chart in a notebook."""
+        return svg(self)
 
 
 def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
@@ -65,304 +107,241 @@ def panels(rows: Iterable[Row], metrics: Sequence[str] = PAPER) -> Chart:
     (the chance level of a plain metric) and `published` (true: drawn hollow). Data sets and models keep
     the order of the rows.
     """
-    rows = [dict(row, published=bool(row.get("published"))) for row in drawable(rows)]
+    rows = drawable(rows)
     found = [metric for metric in metrics if any(row["metric"] == metric for row in rows)]
     if not found:
         raise InputError("no rows to draw", got=f"none of {', '.join(metrics)}")
-    alt = altair()
-    chart = alt.hconcat(
-        *(_panel([row for row in rows if row["metric"] == metric], metric, rows) for metric in found)
-    )
+    looks = of_models(distinct(rows, "model"))
     notes = {
-        "Filled: exact. Hollow: as published.": any(row["published"] for row in rows),
-        "Horizontal bars and dashes: chance level.": any("chance" in row for row in rows)
-        or len(found) > 1,
-        "Vertical bars: confidence intervals.": any("low" in row for row in rows),
+        "Filled: exact. Hollow: as published.": any(row.get("published") for row in rows),
+        "Horizontal bars and dashes: chance level.": any(row.get("chance") is not None for row in rows)
+        or any(isinstance(parse(metric), Adjusted) for metric in found),
+        "Vertical bars: confidence intervals.": any(row.get("low") is not None for row in rows),
     }
-    return finish(chart, " ".join(note for note, so in notes.items() if so))
+    return Chart(
+        tuple(_metric(metric, rows, looks) for metric in found),
+        looks,
+        " ".join(note for note, so in notes.items() if so),
+    )
 
 
-def _panel(rows: list[Row], metric: str, every: Sequence[Row]) -> Part:
-    alt = altair()
-    data, models = distinct(every, "data"), distinct(every, "model")
+def _metric(metric: str, every: Sequence[Row], looks: Mapping[str, Look]) -> Panel:
+    rows = [row for row in every if row["metric"] == metric]
+    data, models = distinct(every, "data"), list(looks)
     values = [
-        row[name] for row in rows for name in ("value", "low", "high") if row.get(name) is not None
+        row[name]
+        for row in rows
+        for name in ("value", "low", "high", "chance")
+        if row.get(name) is not None
     ]
     expression = parse(metric)
-    z = isinstance(expression, Adjusted) and expression.adjustment == "z"
-    scale = (
-        alt.Scale(type="symlog", constant=1, nice=False, domainMax=1.2 * max(1.0, *values))
-        if z
-        else alt.Scale(domainMin=min(0.0, *values), nice=True)
-    )
-    short = "format(datum.value, '~s')"  # a symlog axis would write 10 as 0k next to 1k
-    ticks = {"values": decades(values), "labelExpr": short} if z else {"tickCount": 6, "format": "~g"}
-    axis = alt.Axis(grid=True, **ticks)
-    base = alt.Chart(alt.Data(values=rows), width=322, height=260)
-    x = alt.X("data:N", sort=data, title=None, axis=alt.Axis(labelAngle=-30 if len(data) > 3 else 0))
-    offset = alt.XOffset("model:N", sort=models)
-    y = alt.Y("value:Q", title=None, scale=scale, axis=axis)
-    colour, shape = of_models(models)
-    shown = [f"{name}:{kind}" for name, kind in (("data", "N"), ("model", "N"), ("value", "Q"))]
-    layers = [
-        base.mark_rule(**CHANCE).encode(y=alt.YDatum(0, title=None, scale=scale, axis=axis)),
-        base.transform_filter("datum.chance != null")
-        .mark_tick(
-            color=LIGHT["chance"], thickness=2, orient="horizontal", opacity=1, width={"band": 0.9}
-        )
-        .encode(x=x, y=alt.Y("chance:Q", title=None), tooltip=["data:N", "chance:Q"]),
-        base.transform_filter("!datum.published")
-        .mark_line(strokeWidth=1, opacity=0.4)
-        .encode(x=x, xOffset=offset, y=y, color=colour, detail="model:N"),
-        base.transform_filter("datum.low != null")
-        .mark_rule(strokeWidth=1.5)
-        .encode(x=x, xOffset=offset, y=alt.Y("low:Q", title=None), y2="high:Q", color=colour),
-        *(
-            base.transform_filter(f"datum.published == {str(published).lower()}")
-            .mark_point(size=45, strokeWidth=1.5, opacity=1, filled=not published)
-            .encode(x=x, xOffset=offset, y=y, color=colour, shape=shape, tooltip=shown)
-            for published in distinct(rows, "published")
-        ),
-    ]
-    plain = not isinstance(expression, Adjusted)
-    # an invisible mark keeps the titles of all panels at the same height
-    unseen = alt.Chart(alt.Data(values=[{}])).mark_rule(opacity=0)
-    lift = unseen.encode(x=alt.value(0), y=alt.value(-9), y2=alt.value(0))
-    return alt.layer(lift, *layers[plain:], title=f"{metric} {arrow(expression)}")
+    x = names(data)
+    width = max(WIDTH, 70 + ROOM * len(data) * (len(models) + 1))
+    panel = Panel(f"{metric} {arrow(expression)}", x, scale(expression, values), width=width)
+    if isinstance(expression, Adjusted):
+        panel.level(0.0, CHANCE)
+    for row in rows:
+        band = data.index(row["data"])
+        look = looks[row["model"]]
+        at = band + (models.index(row["model"]) + 1) / (len(models) + 1)
+        if (chance := row.get("chance")) is not None:
+            panel.line([(band + 0.05, chance), (band + 0.95, chance)], LEVEL)
+        if row.get("low") is not None and row.get("high") is not None:
+            panel.line([(at, row["low"]), (at, row["high"])], look, 1.5)
+        tells = f"data: {row['data']}; value: {row['value']:.6g}; model: {row['model']}"
+        panel.point(at, row["value"], look, filled=not row.get("published"), tells=tells)
+    return panel
 
 
-def distribution(rows: Iterable[Row], columns: int = 2) -> Chart:
+def scale(expression: Expression, values: Sequence[float], title: str = "") -> Axis:
+    """Return the axis of a metric: an index ends at 1, other metrics where their range does."""
+    if isinstance(expression, Adjusted):
+        if expression.adjustment == "z":
+            return signed_log(values, title)
+        if expression.adjustment == "index":
+            low = None if min(values) < 0 else 0.0
+            return linear([*values, 1.0], low=low, high=1.0, title=title)
+        return linear([0.0, *values], title=title)
+    return linear([0.0, *values], most=expression.range[1], title=title)
+
+
+def distribution(rows: Iterable[Row]) -> Chart:
     """Draw the cumulative distribution of ranks for each data set, with that of random ranking.
 
     A row has `data`, `model` (empty for random ranking), `rank` and `share`.
     """
-    alt = altair()
     rows = drawable(rows)
-    models = [model for model in distinct(rows, "model") if model]
-    legend = alt.Legend(columns=8, symbolSize=400)
-    looks = {"color": of_models(models, legend)[0]}
-    if len(models) > len(HUES):  # lines have no shapes to distinguish models of one hue
-        strokes = [STROKES[i // len(HUES) % len(STROKES)] for i in range(len(models))]
-        scale = alt.Scale(domain=models, range=strokes)
-        looks["strokeDash"] = alt.StrokeDash(
-            "model:N", sort=models, scale=scale, title=None, legend=legend
-        )
+    looks = of_models([model for model in distinct(rows, "model") if model], lines=True)
+    shares = Axis(0.0, 1.0, tuple((i / 5, f"{20 * i}%") for i in range(6)))
 
-    def one(data: str) -> Part:
-        base = alt.Chart(alt.Data(values=[r for r in rows if r["data"] == data]), width=475, height=260)
-        few = max(r["rank"] for r in rows if r["data"] == data) < TWO_DECADES
-        axis = powers((1, 2, 5) if few else (1,))
-        x = alt.X("rank:Q", scale=alt.Scale(type="log", nice=False), title="rank k", axis=axis)
-        y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), title="share of targets with rank ≤ k")
-        y.axis = alt.Axis(format=".0%", tickCount=5)
-        return alt.layer(
-            base.transform_filter("datum.model == ''")
-            .mark_line(**CHANCE | {"strokeWidth": 2})
-            .encode(x=x, y=y),
-            base.transform_filter("datum.model != ''")
-            .mark_line(strokeWidth=2)
-            .encode(x=x, y=y, **looks),
-            title=data,
-        )
+    def one(data: str) -> Panel:
+        mine = [row for row in rows if row["data"] == data]
+        ranks = [row["rank"] for row in mine]
+        digits = (1, 2, 5) if max(ranks) < TWO_DECADES else (1,)
+        panel = Panel(data, logarithmic(ranks, digits, "rank k"), shares)
+        for model in distinct(mine, "model"):
+            points = [(row["rank"], row["share"]) for row in mine if row["model"] == model]
+            panel.line(points, looks.get(model, CHANCE), tells=f"model: {model or 'random ranking'}")
+        return panel
 
-    return finish(
-        alt.concat(*map(one, distinct(rows, "data")), columns=columns), "Short dashes: random ranking."
-    )
+    drawn = tuple(map(one, distinct(rows, "data")))
+    note = "Share of targets with rank at most k. Short dashes: random ranking."
+    return Chart(drawn, looks, note, lines=True)
 
 
-def relations(rows: Iterable[Row], metric: str, note: str = "", columns: int = 2) -> Chart:
+def relations(rows: Iterable[Row], metric: str, note: str = "") -> Chart:
     """Draw the index of every model by relation, for each data set; chance level is at 0.
 
     A row has `data`, `relation`, `model`, `value` and `count`; relations keep their order. `note` tells
     which relations are shown, if not all are.
     """
-    alt = altair()
     rows = drawable(rows)
-    models = distinct(rows, "model")
-    colour, shape = of_models(models)
+    looks = of_models(distinct(rows, "model"))
+    expression = parse(metric)
 
-    def one(data: str) -> Part:
+    def one(data: str) -> Panel:
         mine = [row for row in rows if row["data"] == data]
-        # models are offset, so that equal values do not overlap
-        step = {"step": max(24, 4 * len(models)), "for": "position"}
-        base = alt.Chart(alt.Data(values=mine), width=405, height=step)
-        names = alt.Axis(labelLimit=150, ticks=False, grid=True)
-        y = alt.Y("relation:N", sort=distinct(mine, "relation"), title=None, axis=names)
-        y.scale = alt.Scale(paddingInner=0.4, paddingOuter=0.2)
-        x = alt.X("value:Q", title=f"{metric} {arrow(parse(metric))}", scale=alt.Scale(padding=8))
-        x.axis = alt.Axis(tickCount=6, format="~g")
-        return alt.layer(
-            base.mark_rule(**CHANCE).encode(x=alt.datum(0)),
-            base.mark_point(filled=True, size=45, opacity=0.9).encode(
-                y=y,
-                yOffset=alt.YOffset("model:N", sort=distinct(mine, "model")),
-                x=x,
-                color=colour,
-                shape=shape,
-                tooltip=["relation:N", "model:N", "value:Q", "count:Q"],
-            ),
-            title=data,
-        )
+        kinds, models = distinct(mine, "relation"), distinct(mine, "model")
+        x = scale(expression, [row["value"] for row in mine], f"{metric} {arrow(expression)}")
+        y = names(kinds[::-1])  # the first is on top
+        height = max(22.0, 4.2 * (len(models) + 1)) * len(kinds)
+        panel = Panel(data, x, y, height=height, rows=True)
+        panel.level(0.0, CHANCE)
+        for row in mine:
+            top = len(kinds) - kinds.index(row["relation"])
+            at = top - (models.index(row["model"]) + 1) / (len(models) + 1)
+            tells = (
+                f"relation: {row['relation']}; model: {row['model']}; value: {row['value']:.6g}; "
+                f"count: {row['count']:,}"
+            )
+            panel.point(row["value"], at, looks[row["model"]], tells=tells)
+        return panel
 
-    chart = alt.concat(*map(one, distinct(rows, "data")), columns=columns)
-    return finish(chart, f"Dashed: chance level. {note}".rstrip())
+    drawn = tuple(map(one, distinct(rows, "data")))
+    return Chart(drawn, looks, f"Dashed: chance level. {note}".rstrip())
 
 
-def calibration(rows: Iterable[Row], columns: int = 3) -> Chart:
+def calibration(rows: Iterable[Row]) -> Chart:
     """Draw the exact tail probabilities of z divided by those of a normal distribution, by metric.
 
     A row has `data`, `metric`, `z` and `ratio`.
     """
-    alt = altair()
-    rows = drawable(rows)
-    data = distinct(rows, "data")
+    rows = [row for row in drawable(rows) if row["ratio"] > 0]  # others have no logarithm
+    looks = {data: Look("ink", SHAPES[i % len(SHAPES)]) for i, data in enumerate(distinct(rows, "data"))}
 
-    def one(metric: str) -> Part:
-        base = alt.Chart(
-            alt.Data(values=[r for r in rows if r["metric"] == metric]), width=295, height=220
-        )
-        x = alt.X("z:Q", title="z", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(padding=8))
-        y = alt.Y("ratio:Q", title="exact / normal", scale=alt.Scale(type="log"), axis=powers())
-        kind = alt.Shape(
-            "data:N", sort=data, scale=alt.Scale(domain=data, range=cycle(SHAPES, len(data))), title=None
-        )
-        return alt.layer(
-            base.mark_rule(**CHANCE).encode(y=alt.datum(1)),
-            base.mark_line(color=LIGHT["muted"], strokeWidth=1, opacity=0.6).encode(
-                x=x, y=y, detail="data:N"
-            ),
-            base.mark_point(color=LIGHT["ink"], size=45, strokeWidth=1.5).encode(
-                x=x, y=y, shape=kind, tooltip=["data:N", "z:Q", "ratio:Q"]
-            ),
-            title=f"z({metric})",
-        )
+    def one(metric: str) -> Panel:
+        mine = [row for row in rows if row["metric"] == metric]
+        steps = [row["z"] for row in mine]
+        ticks = tuple((float(z), f"{z:g}") for z in dict.fromkeys(steps))
+        x = Axis(min(steps) - 0.2, max(steps) + 0.2, ticks, "z")
+        ratios = [row["ratio"] for row in mine]
+        low, high = min(0.5, *ratios) / 1.2, max(2.0, *ratios) * 1.2
+        digits = (1, 2, 5) if high / low < TWO_DECADES else (1,)
+        panel = Panel(f"z({metric})", x, logarithmic([low, high], digits, "exact / normal"))
+        panel.level(1.0, CHANCE)
+        for data, look in looks.items():  # a line per data set, since z grows along it
+            line = [(row["z"], row["ratio"]) for row in mine if row["data"] == data]
+            if line:
+                panel.line(line, Look("muted"), 1, opacity=0.6)
+            for z, ratio in line:
+                panel.point(z, ratio, look, tells=f"data: {data}; z: {z:g}; ratio: {ratio:.6g}")
+        return panel
 
-    chart = alt.concat(*map(one, distinct(rows, "metric")), columns=columns)
-    return finish(chart, "Dashed: normal distribution.")
+    drawn = tuple(map(one, distinct(rows, "metric")))
+    return Chart(drawn, looks, "Dashed: normal distribution.")
 
 
 # Drawing ------------------------------------------------------------------------------------------
 
 
 def svg(chart: Chart, theme: Theme = "light") -> str:
-    """Return a chart as SVG; for a page, colours are CSS variables such as var(--ink)."""
-    import vl_convert
+    """Return a chart as one SVG: its note, its legend, and its panels in rows."""
+    columns = chart.columns
+    wide = max(panel.width for panel in chart.panels)
+    width = 2 * EDGE + columns * wide + (columns - 1) * GAP
+    parts = [words(EDGE, EDGE + SIZE, chart.note, room=width - 2 * EDGE)]
+    entries, y = _legend(chart, width - EDGE, EDGE + 2 * SIZE + 8)
+    parts += entries
+    for start in range(0, len(chart.panels), columns):
+        row = chart.panels[start : start + columns]
+        for i, panel in enumerate(row):
+            x = EDGE + i * (wide + GAP)
+            parts.append(f'<g transform="translate({x:.1f}, {y:.1f})">{panel.inner()}</g>')
+        y += max(panel.height for panel in row) + GAP
+    drawing = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{y:.0f}" '
+        f'viewBox="0 0 {width:.0f} {y:.0f}" font-family="{FONT}">'
+        f'<rect width="100%" height="100%" fill="var(--card)"/>{"".join(parts)}</svg>'
+    )
+    # attributes only: quotes in names are escaped, so that no name looks like one
+    return VARIABLE.sub(lambda found: f'"{COLOURS[found[1]][theme == "dark"]}"', drawing)
 
-    # validation, done in the tests, would take as long as drawing
-    drawing = str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
-    for name, (light, dark) in COLOURS.items():
-        colour = {"light": light, "dark": dark, "page": f"var(--{name})"}[theme]
-        drawing = drawing.replace(f'"{light}"', f'"{colour}"')  # attributes only, not names
-    return drawing
+
+def _legend(chart: Chart, right: float, y: float) -> tuple[list[str], float]:
+    """Return the entries of a legend in as many lines as they need, and where it ends."""
+    parts, x = [], EDGE
+    for name, look in chart.legend.items():
+        sample = 30.0 if chart.lines else 14.0
+        label = cut(name, 240)
+        if x > EDGE and x + sample + breadth(label) > right:
+            x, y = EDGE, y + 18
+        parts.append(f'<g transform="translate({x:.1f}, {y:.1f})">{swatch(look, chart.lines)}</g>')
+        parts.append(words(x + sample + 4, y + 4, name, room=240))
+        x += sample + breadth(label) + 22
+    return parts, y + 16 if parts else y
+
+
+def swatch(look: Look, line: bool) -> str:
+    """Return the sample of a legend, at the height 0 from 0 on."""
+    if line:
+        return f'<path d="M0,0H28" {look.stroke(2)}/>'
+    return f'<path transform="translate(6,0)" d="{PATHS[look.shape]}" {look.fill(True)}/>'
 
 
 def save(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> Path:
     """Save a chart as SVG, PNG or PDF, by the suffix of the path."""
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError("unknown format of a chart", got=path.name, allowed=", ".join(FORMATS))
-    drawing = svg(chart, theme)
+    convert = converter(path)
     with replacing(path) as file:
-        file.write_bytes(_convert(drawing, path.suffix.lower()))
+        file.write_bytes(convert(svg(chart, theme)))
     return path
 
 
-def _convert(drawing: str, form: str) -> bytes:
-    import vl_convert
-
+def converter(path: Path) -> Callable[[str], bytes]:
+    """Return what turns SVG into the format of a path."""
+    form = path.suffix.lower()
+    if form not in FORMATS:
+        raise InputError("unknown format of a chart", got=path.name, allowed=", ".join(FORMATS))
     if form == ".svg":
-        return drawing.encode()
-    return bytes(
-        vl_convert.svg_to_png(drawing, scale=2) if form == ".png" else vl_convert.svg_to_pdf(drawing)
-    )
-
-
-@cache
-def altair() -> Any:
-    """Import altair; raise `InputError` if it is not installed."""
+        return str.encode
     try:
-        import altair
-        import vl_convert  # noqa: F401  # renders charts of altair
+        import vl_convert
     except ModuleNotFoundError:
         raise InputError(
-            "charts need altair and vl-convert-python", do="install evenrank[report]"
+            "PNG and PDF need vl-convert-python", got=path.name, do="install evenrank[report]"
         ) from None
-    return altair
+    if form == ".pdf":
+        return lambda drawing: bytes(vl_convert.svg_to_pdf(drawing))
+    return lambda drawing: bytes(vl_convert.svg_to_png(drawing, scale=2))
 
 
 # Shared by all charts -------------------------------------------------------------------------------
 
 
-def finish(chart: Part, note: str = "") -> Chart:
-    """Apply the common style to a chart, with a note above it."""
-    muted, ink = LIGHT["muted"], LIGHT["ink"]
-    text = {"labelColor": muted, "titleColor": muted, "labelFontSize": 12, "titleFontSize": 12}
-    config = {
-        "background": LIGHT["card"],
-        "padding": {"left": 5, "top": 5, "right": 12, "bottom": 5},  # room for the last label
-        "font": FONT,
-        "axis": text
-        | {
-            "titleFontWeight": "normal",
-            "gridColor": LIGHT["rule"],
-            "domainColor": LIGHT["rule"],
-            "tickColor": LIGHT["rule"],
-        },
-        "axisX": {"grid": False},
-        "legend": text
-        | {"orient": "top", "symbolOpacity": 1, "symbolStrokeWidth": 2, "labelLimit": 240},
-        "title": {"color": ink, "fontSize": 14, "anchor": "start", "frame": "group", "limit": 420},
-        "view": {"stroke": None},
+def of_models(models: Sequence[str], lines: bool = False) -> dict[str, Look]:
+    """Return the look of each model; lines, which have no shapes, differ in their dashes."""
+    return {
+        model: Look(
+            HUES[i % len(HUES)],
+            SHAPES[i % len(SHAPES)],
+            STROKES[i // len(HUES) % len(STROKES)] if lines else "",
+        )
+        for i, model in enumerate(models)
     }
-    if note:
-        quiet = {"fontSize": 12, "fontWeight": "normal", "color": muted, "offset": 12, "limit": 900}
-        chart = chart.properties(title={"text": note, **quiet})
-    common = dict.fromkeys(("color", "shape", "strokeDash"), "shared")
-    separate = dict.fromkeys(("x", "xOffset", "yOffset"), "independent")
-    shared = chart.resolve_scale(**common, **separate)
-    return shared.configure(**config)  # type: ignore[no-any-return]
-
-
-def of_models(models: Sequence[str], legend: Part = None) -> tuple[Part, Part]:
-    """Return the colour and shape encodings of models, with one legend."""
-    alt = altair()
-    colours = alt.Scale(domain=list(models), range=cycle(HUES, len(models)))
-    shapes = alt.Scale(domain=list(models), range=cycle(SHAPES, len(models)))
-    legend = legend or alt.Legend(columns=8)
-    return (
-        alt.Color("model:N", sort=list(models), scale=colours, title=None, legend=legend),
-        alt.Shape("model:N", sort=list(models), scale=shapes, title=None, legend=legend),
-    )
-
-
-def powers(first: Sequence[int] = (1,)) -> Part:
-    """Return a logarithmic axis that labels only ticks with these leading digits: 1, 10, 100, 1k."""
-    alt = altair()
-    digit = "round(1e6 * datum.value / pow(10, floor(log(datum.value)/LN10 + 1e-9))) / 1e6"
-    return alt.Axis(
-        labelExpr=f"indexof({list(first)}, {digit}) >= 0 "
-        "? format(datum.value, datum.value < 1 ? '~g' : '~s') : ''",
-        grid=False,
-    )
-
-
-def decades(values: Sequence[float]) -> list[float]:
-    """Return 0 and the powers of ten, of both signs, in the range of the values.
-
-    >>> decades([-3, 250])
-    [-1.0, 0.0, 1.0, 10.0, 100.0]
-    """
-
-    def up_to(limit: float) -> list[float]:
-        return [10.0**i for i in range(floor(log10(limit)) + 1)] if limit >= 1 else []
-
-    down = [-power for power in reversed(up_to(-min(values)))]
-    ticks = [*down, 0.0, *up_to(max(values))]
-    return ticks[:: ceil(len(ticks) / 12)]
 
 
 def drawable(rows: Iterable[Row]) -> list[Row]:
-    r"""Replace characters that SVG cannot hold, which would crash the drawing library.
+    r"""Replace characters that SVG cannot hold.
 
     >>> drawable([{"model": "a\x01b", "value": 0.5}]) == [{"model": "a\ufffdb", "value": 0.5}]
     True
@@ -376,8 +355,3 @@ def drawable(rows: Iterable[Row]) -> list[Row]:
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:
     """Return the distinct values of a column, in order of appearance."""
     return list(dict.fromkeys(row[name] for row in rows))
-
-
-def cycle(values: Sequence[str], n: int) -> list[str]:
-    """Repeat values until there are n."""
-    return [values[i % len(values)] for i in range(n)]

@@ -108,22 +108,33 @@ class Report(Shown):
         header = ["data", "model", "targets", *map(column_title, made.expressions)]
         header.insert(4 + lead, width)
         rows = []
-        for label, count, values in zip(
-            made.labels, made.counts, made.values_by_group.tolist(), strict=True
-        ):
+        order = self.order()
+        for i in order:
+            values = made.values_by_group[i].tolist()
             row = [
-                *label,
-                f"{count:,}",
+                *made.labels[i],
+                f"{made.counts[i]:,}",
                 *(cell(e, v) for e, v in zip(made.expressions, values, strict=True)),
             ]
-            row.insert(4 + lead, between(findings.interval(findings.lead, *label)))
+            row.insert(4 + lead, between(findings.interval(findings.lead, *made.labels[i])))
             rows.append(row)
         bold = {
-            (row, column + 3 + (column > lead)) for column, at in enumerate(self.best()) for row in at
+            (order.index(i), column + 3 + (column > lead))
+            for column, at in enumerate(self.best())
+            for i in at
         }
         optional = [str(e) for e in reversed(made.expressions) if e != findings.lead]
         optional = ["targets", *optional, width]
         return Table(header, rows, self.notes(), labels=2, bold=bold, optional=optional)
+
+    def order(self) -> list[int]:
+        """Return the rows of the evaluation by data set and score, the best model first."""
+        labels = self.evaluation.labels
+        return [
+            labels.index((benchmark.data, model))
+            for benchmark in self.benchmarks
+            for model in self.findings.ordered(benchmark)
+        ]
 
     def best(self) -> list[set[int]]:
         """Return the rows that are best on their data set, for each metric; none for single models."""
@@ -153,7 +164,8 @@ class Report(Shown):
         return [*self.undefined, *protocols]
 
     def _tests(self) -> list[Table]:
-        header = ["data", "first", "second", "difference", "interval", "wins/ties/losses", "p", "better"]
+        header = ["data", "first", "second", "difference", "interval", "wins/ties/losses"]
+        header += ["corrected p", "better"]
         rows = [
             [
                 *(data, pair.first, pair.second, signed(pair.difference)),
@@ -213,6 +225,7 @@ class Report(Shown):
             "level": self.findings.level,
             "results": self.rows(),
             "tests": {name: made.rows() for name, made in self.findings.comparisons.items()},
+            "across": self.findings.across and self.findings.across.content(),
             "protocols": {one.data: one.protocol.to_dict() for one in self.benchmarks},
             "notes": self.notes(),
         }
@@ -338,7 +351,7 @@ class Report(Shown):
 
     def html(self, *, keep: bool = True) -> str:
         """Return the page as one self-contained HTML document."""
-        charts.altair()  # fail before the work if it is missing
+        self.findings.start()
         return page.write(self, keep=keep)
 
 

@@ -7,6 +7,7 @@ distributions, groups, queries) is computed once for all models.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isnan, nan
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.arrays import Floats
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.chance import NullDistribution
@@ -25,14 +26,17 @@ from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, bare, evaluate
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import tie_rule
+from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.report.benchmark import Benchmark
 from evenrank.stats import (
+    AcrossDatasets,
     Comparison,
     Interval,
     Intervals,
+    Pair,
     Sample,
     StandardError,
+    across_datasets,
     check_level,
     compare,
     intervals,
@@ -123,6 +127,45 @@ class Findings:
         at = self.paper.labels.index((data, model))
         return float(self.paper.values_by_group[at, self.paper.expressions.index(expression)])
 
+    def ordered(self, benchmark: Benchmark) -> list[str]:
+        """Return the models of a benchmark, the best by the lead metric first."""
+        sign = -1.0 if self.lead.increasing else 1.0
+        score = {model: sign * self.value("", benchmark.data, model) for model in benchmark.models}
+        return sorted(score, key=lambda model: (isnan(score[model]), score[model]))
+
+    @property
+    def across(self) -> AcrossDatasets | None:
+        """The test over several data sets, of the models that all of them have."""
+        return self._across[0]
+
+    @cached_property
+    def _across(self) -> tuple[AcrossDatasets | None, str]:
+        """The test over several data sets, or the reason why there is none."""
+        models = [m for m in self.benchmarks[0].models if all(m in c.models for c in self.benchmarks)]
+        if len(self.benchmarks) < 2 or max(len(c.models) for c in self.benchmarks) < 2:
+            return None, ""
+        if len(models) < 2:
+            return None, "there are no two models that have ranks on every data set"
+        data = {c.data: {model: c.models[model] for model in models} for c in self.benchmarks}
+        try:
+            return across_datasets(data, self.lead, level=self.level, ties=self.ties), ""
+        except (DegenerateError, NullDistributionError, InputError) as error:
+            return None, str(error)
+
+    def contenders(self, benchmark: Benchmark) -> list[str]:
+        """Return the best model, and those that are not significantly worse; it is alone if it wins."""
+        first, *others = self.ordered(benchmark)
+        duels = self.duels.get(benchmark.data, {})
+        return [first, *(m for m in others if not duels or duels[first, m].better(self.level) is None)]
+
+    @cached_property
+    def duels(self) -> dict[str, dict[tuple[str, str], Pair]]:
+        """The paired tests of each data set, by both orders of the models."""
+        return {
+            data: {(p.first, p.second): p for pair in made.pairs for p in (pair, _turned(pair))}
+            for data, made in self.comparisons.items()
+        }
+
     def p_value(self, benchmark: Benchmark, model: str) -> float:
         """Return the probability that random ranking does at least as well in the lead metric, or NaN.
 
@@ -178,7 +221,8 @@ class Findings:
             for benchmark in self.benchmarks
             if len(benchmark.models) > 1 and (why := self._untested(benchmark))
         ]
-        return [note if len(self.benchmarks) == 1 else f"{note} ({data})" for data, note in notes]
+        named = [note if len(self.benchmarks) == 1 else f"{note} ({data})" for data, note in notes]
+        return named + [f"– no test across data sets: {why}" for why in [self._across[1]] if why]
 
     @property
     def _averaged(self) -> Metric | None:
@@ -194,22 +238,39 @@ class Findings:
         """The confidence level in percent."""
         return f"{100 * self.level:.6g}%"
 
-    @cached_property
+    @property
     def comparisons(self) -> dict[str, Comparison]:
         """The paired tests of the lead metric, for each data set with several models."""
+        return self._comparing.result()
+
+    @cached_property
+    def _comparing(self) -> Future[dict[str, Comparison]]:
+        """The paired tests, in a thread: products of matrices leave Python to other work meanwhile."""
+        tested = [c for c in self.benchmarks if len(c.models) > 1 and not self._untested(c)]
+        aligned = [(benchmark, benchmark.aligned) for benchmark in tested]
+        pool = ThreadPoolExecutor(1)
+        try:
+            return pool.submit(self._compare, aligned)
+        finally:
+            pool.shutdown(wait=False)
+
+    def _compare(self, aligned: Sequence[tuple[Benchmark, dict[str, Ranks]]]) -> dict[str, Comparison]:
         with threadpool_limits(1, "blas"):
             return {
                 benchmark.data: compare(
-                    benchmark.aligned,
+                    models,
                     metrics=self.lead,
                     level=self.level,
                     unit=benchmark.unit,
                     on="row",
                     ties=self.ties,
                 )
-                for benchmark in self.benchmarks
-                if len(benchmark.models) > 1 and not self._untested(benchmark)
+                for benchmark, models in aligned
             }
+
+    def start(self) -> None:
+        """Start what takes longest; the limits on threads of both parts must not overlap."""
+        _ = self._intervals, self._comparing
 
     @property
     def tested(self) -> str:
@@ -244,18 +305,14 @@ class Findings:
             Sample(ranks, self.ties, unit=benchmark.unit, groups=group_of).errors_by_group(self.lead)
             for ranks in benchmark.aligned.values()
         ]
-        found = (
-            self._group(benchmark, value, rows, [of_model[i] for of_model in errors])
-            for i, (value, rows) in enumerate(groups)
-        )
-        return [group for group in found if group is not None]
+        tallies = benchmark.tallies(group_of, len(groups))
+        return [
+            self._group(value, tallies[i], [of_model[i] for of_model in errors])
+            for i, (value, _) in enumerate(groups)
+            if tallies[i][0].count  # not all of weight zero
+        ]
 
-    def _group(
-        self, benchmark: Benchmark, value: str, rows: Ints, errors: Sequence[StandardError]
-    ) -> Group | None:
-        tallies = benchmark.tallies(rows)
-        if not tallies[0].count:  # all of weight zero
-            return None
+    def _group(self, value: str, tallies: Sequence[Tally], errors: Sequence[StandardError]) -> Group:
         sizes = tallies[0].sizes
         try:
             line = Adjusted("index", self.lead).map(NullDistribution(self.lead, sizes))
@@ -370,6 +427,21 @@ class Findings:
                 normal = float(ndtr(-z))
                 row = {"data": benchmark.data, "metric": name, "z": z}
                 yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
+
+
+def _turned(pair: Pair) -> Pair:
+    """Return the same test with the models in the other order."""
+    return replace(
+        pair,
+        first=pair.second,
+        second=pair.first,
+        difference=-pair.difference,
+        low=-pair.high,
+        high=-pair.low,
+        effect=-pair.effect,
+        wins=pair.losses,
+        losses=pair.wins,
+    )
 
 
 def _chance(metric: Metric | Statistic, sizes: Histogram) -> float:

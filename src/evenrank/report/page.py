@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from math import isnan, nan
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 import evenrank
@@ -15,15 +16,28 @@ from evenrank._internal.table import figure
 from evenrank.ranks.evaluation import bare, cell
 from evenrank.ranks.evaluation import title as heading
 from evenrank.report.benchmark import Benchmark, pack
-from evenrank.report.findings import best
-from evenrank.report.markup import Cell, Column, between, colours, drawing, embedded, listed, table
-from evenrank.report.summary import join, probability
-from evenrank.stats import Pair, candidate_range, plural, signed
+from evenrank.report.findings import Findings, best
+from evenrank.report.markup import (
+    Cell,
+    Column,
+    Duel,
+    between,
+    colours,
+    drawing,
+    embedded,
+    listed,
+    matrix,
+    table,
+)
+from evenrank.report.summary import equals, join, probability
+from evenrank.stats import AcrossDatasets, Pair, candidate_range, plural, signed
 
 if TYPE_CHECKING:
     from evenrank.report.document import Report
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
+NAMED = (Column("data", label=True, wide=True), Column("model", label=True, pin=True))
+PAPER = {"latex": "LaTeX", "markdown": "Markdown"}
 KEPT = "The ranks are stored in this page: <code>evenrank report</code> reads it like a file of ranks."
 
 
@@ -36,9 +50,10 @@ def write(report: Report, *, keep: bool) -> str:
         "light": colours(dark=False),
         "dark": colours(dark=True),
         "summary": listed(report.summary),
-        "links": " ".join(f'<a href="#{name}">{name.capitalize()}</a>' for name, _, _ in sections),
+        "links": " ".join(f'<a href="#{name}">{escape(head)}</a>' for name, head, _ in sections),
         "sections": "\n".join(
-            f'<section id="{name}"><h2>{head}</h2>{body}</section>' for name, head, body in sections
+            f'<section id="{name}"><h2>{escape(head)}</h2>{body}</section>'
+            for name, head, body in sections
         ),
         "kept": KEPT if keep else "",
         "values": embedded(report.content(groups=False)),  # groups are in the tables already
@@ -52,19 +67,21 @@ def write(report: Report, *, keep: bool) -> str:
 def _sections(report: Report) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the id, heading and parts of each section that is not empty."""
     yield "results", "Results", _results(report)
+    if report.findings.across:
+        yield "across", "Across data sets", _across(report, report.findings.across)
     if report.findings.comparisons:
         yield "tests", "Paired tests", _tests(report)
-    yield "ranks", "Distribution of ranks", _curves(report)
+    yield "ranks", "Ranks", _curves(report)
     if any("relation" in keys for keys in report.findings.groups.values()):
-        yield "relations", "By relation", _relations(report)
+        yield "relations", "Relations", _relations(report)
     kinds = _kinds(report)
     if kinds:
-        yield "kinds", "By kind of target", kinds
+        yield "kinds", "Kinds of targets", kinds
     if any(len(found) > 1 for made in report.findings.averages.values() for found in made.values()):
-        yield "averages", "Micro and macro averages", _averages(report)
+        yield "averages", "Averages", _averages(report)
     if report.findings.calibration:
-        yield "calibration", "Is the null distribution normal?", _calibration(report)
-    yield "protocol", "Evaluation protocol", _protocol(report)
+        yield "calibration", "Null distribution", _calibration(report)
+    yield "protocol", "Protocol", _protocol(report)
 
 
 def card(*parts: str) -> str:
@@ -101,31 +118,39 @@ def _results(report: Report) -> list[str]:
             " levels."
         )
         parts.append(card(drawing("metrics", report.figures["metrics"], caption)))
+    copied = "".join(
+        f'<button type="button" class="copy" data-copy="as-{form}">Copy as {name}</button>'
+        for form, name in PAPER.items()
+    )
     paper = folded(
-        "This table as LaTeX and Markdown",
+        "Show the LaTeX and Markdown",
         *(
             f'<p><label for="as-{form}">{name}</label>'
             f'<textarea id="as-{form}" readonly spellcheck="false">'
             f"{escape(getattr(report, f'to_{form}')())}</textarea></p>"
-            for form, name in (("latex", "LaTeX"), ("markdown", "Markdown"))
+            for form, name in PAPER.items()
         ),
     )
     return [
         *parts,
         card(
-            _results_table(report), listed(note.removeprefix("– ") for note in report.undefined), paper
+            _results_table(report),
+            listed(note.removeprefix("– ") for note in report.undefined),
+            f'<p class="tools">{copied}<span class="small quiet" role="status"></span></p>',
+            paper,
         ),
     ]
 
 
 def _results_table(report: Report) -> str:
     made, findings = report.evaluation, report.findings
-    columns = [Column("data", label=True), Column("model", label=True), Column("targets")]
+    columns = [*NAMED, Column("targets")]
     columns += [Column(heading(e), e.increasing) for e in made.expressions]
     tops = report.best()
     rows = []
-    for i, (label, count) in enumerate(zip(made.labels, made.counts, strict=True)):
-        row = [Cell(label[0]), Cell(label[1]), Cell(f"{count:,}", count)]
+    for i in report.order():
+        label, count = made.labels[i], made.counts[i]
+        row = [Cell(label[0]), Cell(label[1], phone=label[0]), Cell(f"{count:,}", count)]
         for j, e in enumerate(made.expressions):
             value = float(made.values_by_group[i, j])
             below = between(findings.interval(e, *label))
@@ -133,19 +158,98 @@ def _results_table(report: Report) -> str:
         rows.append(row)
     several = len(made.labels) > len(report.benchmarks)
     caption = f"Values with {findings.percent} confidence intervals" + (
-        "; the best of each data set in bold" * several
+        f"; on each data set the best value in bold, and rows in the order of {findings.lead}" * several
     )
     return table("results-table", caption, columns, rows)
 
 
+def _across(report: Report, across: AcrossDatasets) -> list[str]:
+    findings = report.findings
+    won = [findings.contenders(benchmark) for benchmark in report.benchmarks]
+    columns = [
+        *(Column("model", label=True, pin=True), Column("average\nrank", increasing=False)),
+        *(Column("group", label=True), Column(f"mean index\n({findings.lead})", increasing=True)),
+        Column("best on", increasing=True),
+    ]
+    rows = []
+    for one in across.average_ranks:
+        wins = sum(models == [one.model] for models in won)
+        groups = zip(ascii_lowercase, across.undecided, strict=False)
+        letters = " ".join(letter for letter, models in groups if one.model in models)
+        row = [Cell(one.model), Cell(f"{one.rank:.2f}", one.rank), Cell(letters or "–")]
+        row += [Cell(figure(one.mean_index), one.mean_index), Cell(str(wins), wins)]
+        rows.append(row)
+    words = (
+        f"The average rank of each model by {findings.lead} over the {len(report.benchmarks)} data sets "
+        "(1 is best). The Friedman test of the hypothesis that all models are equal has "
+        f"p {equals(across.p)}. Two models differ significantly if their average ranks differ by "
+        f"{across.critical_difference:.2f} or more (Nemenyi test at {findings.percent}); between models "
+        "that share a letter in the column group, the order is undecided."
+    )
+    caption = (
+        "Average rank and mean index; best on: number of data sets on which the model is significantly "
+        "better than all others"
+    )
+    made = table("across-table", caption, columns, rows)
+    return [text(words), card(made, listed(across.notes))]
+
+
 def _tests(report: Report) -> list[str]:
-    columns = [Column(name, label=True) for name in ("data", "first", "second")]
+    findings = report.findings
+    notes = dict.fromkeys(note for made in findings.comparisons.values() for note in made.notes)
+    tested = [c for c in report.benchmarks if c.data in findings.comparisons]
+    widest = max(len(benchmark.models) for benchmark in tested)
+    matrices = "".join(
+        f"<div>{_matrix(report, benchmark, i)}</div>" for i, benchmark in enumerate(tested, 1)
+    )
+    count = sum(len(made.pairs) for made in findings.comparisons.values())
+    every = "The one pair in detail" if count == 1 else f"All {count:,} pairs in detail"
+    return [
+        text(
+            f"Difference of {findings.lead}, row minus column, on the same targets; below it the "
+            "corrected p. ▲: the row is significantly better. ▼: it is significantly worse. No mark: "
+            f"undecided. The p-values are from {findings.tested}."
+        ),
+        card(
+            f'<div class="matrices" style="--need: {8 + 4.7 * widest:g}rem">{matrices}</div>',
+            listed(notes),
+            folded(every, _pairs(report)),
+        ),
+    ]
+
+
+def _matrix(report: Report, benchmark: Benchmark, number: int) -> str:
+    """Return the tests of a data set, every model against every other."""
+    findings = report.findings
+    models, duels = findings.ordered(benchmark), findings.duels[benchmark.data]
+    cells = [
+        [_duel(pair, findings) if (pair := duels.get((row, column))) else None for column in models]
+        for row in models
+    ]
+    return matrix(f"tests-{number}", benchmark.data, models, cells)
+
+
+def _duel(pair: Pair, findings: Findings) -> Duel:
+    better = pair.better(findings.level)
+    verdict = "undecided" if better is None else "won" if better == pair.first else "lost"
+    interval = f"{findings.percent} confidence interval {reach}, " if (reach := _reach(pair)) else ""
+    tells = (
+        f"{pair.first} minus {pair.second}: {signed(pair.difference)}, {interval}corrected "
+        f"p {equals(pair.p_corrected)}; {better + ' is better' if better else 'undecided'}"
+    )
+    return Duel(signed(pair.difference), probability(pair.p_corrected), verdict, tells)
+
+
+def _pairs(report: Report) -> str:
+    """Return a table of all tests with intervals and counts."""
+    columns = [Column("data", label=True, wide=True), Column("first", label=True, pin=True)]
+    columns += [Column("second", label=True)]
     columns += [Column(name) for name in ("difference", "wins", "ties", "losses")]
-    columns += [Column("p", increasing=False), Column("better", label=True)]
+    columns += [Column("corrected p", increasing=False), Column("better", label=True)]
     rows = [
         [
             Cell(data),
-            Cell(pair.first),
+            Cell(pair.first, phone=data),
             Cell(pair.second),
             Cell(signed(pair.difference), pair.difference, _reach(pair)),
             *(Cell(f"{n:,}", n) for n in (pair.wins, pair.ties, pair.losses)),
@@ -155,17 +259,11 @@ def _tests(report: Report) -> list[str]:
         for data, made in report.findings.comparisons.items()
         for pair in made.pairs
     ]
-    findings = report.findings
-    notes = dict.fromkeys(note for made in findings.comparisons.values() for note in made.notes)
-    return [
-        text(
-            f"Differences on the same targets with {findings.percent} confidence intervals; p-values of "
-            f"{findings.tested}."
-        ),
-        card(
-            table("tests-table", "Paired comparisons, first minus second", columns, rows), listed(notes)
-        ),
-    ]
+    caption = (
+        f"First minus second, with {report.findings.percent} confidence intervals; wins, ties and "
+        "losses of the first, by target"
+    )
+    return table("tests-table", caption, columns, rows)
 
 
 def _reach(pair: Pair) -> str:
@@ -203,8 +301,8 @@ def _kinds(report: Report) -> list[str]:
 def _groups(report: Report, key: str) -> str:
     """Return a table of groups by a key, with a column per model."""
     models = list(dict.fromkeys(model for benchmark in report.benchmarks for model in benchmark.models))
-    columns = [Column("data", label=True), Column(key, label=True), Column("targets")]
-    columns += [Column(f"chance\n({report.findings.lead})")]
+    columns = [Column("data", label=True, wide=True), Column(key, label=True, pin=True)]
+    columns += [Column("targets"), Column(f"chance\n({report.findings.lead})")]
     columns += [Column(model, increasing=True) for model in models]
     rows = []
     for benchmark in report.benchmarks:
@@ -216,7 +314,8 @@ def _groups(report: Report, key: str) -> str:
             tops = best(values, increasing=True) if len(found) > 1 else set()
             rows.append(
                 [
-                    *(Cell(benchmark.data), Cell(group.value), Cell(f"{group.count:,}", group.count)),
+                    *(Cell(benchmark.data), Cell(group.value, phone=benchmark.data)),
+                    Cell(f"{group.count:,}", group.count),
                     Cell(figure(group.chance), group.chance),
                     *(Cell(figure(v), v, below[i], i in tops) for i, v in enumerate(values)),
                 ]
@@ -233,16 +332,17 @@ def _averages(report: Report) -> list[str]:
     names = list(
         dict.fromkeys(a for made in report.findings.averages.values() for f in made.values() for a in f)
     )
-    columns = [Column("data", label=True), Column("model", label=True)]
+    columns = [*NAMED]
     columns += [Column({"micro": "targets"}.get(name, name), increasing=True) for name in names]
     rows = [
         [
-            Cell(data),
-            Cell(model),
+            Cell(benchmark.data),
+            Cell(model, phone=benchmark.data),
             *(Cell(figure(v), v) for v in (found.get(name, nan) for name in names)),
         ]
-        for data, made in report.findings.averages.items()
-        for model, found in made.items()
+        for benchmark in report.benchmarks
+        for model in report.findings.ordered(benchmark)
+        if (found := report.findings.averages[benchmark.data].get(model))
     ]
     words = (
         "The micro average over targets is dominated by frequent relations and entities; the macro "

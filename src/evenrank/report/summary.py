@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from math import isnan
 
 from evenrank._internal.table import figure
@@ -22,10 +22,97 @@ def title(benchmarks: Sequence[Benchmark]) -> str:
 
 
 def summary(findings: Findings) -> list[str]:
-    """Summarize a report in a few sentences per data set and some across data sets."""
+    """Summarize a report: which model is best, over all data sets and on each, and by which tests."""
     lines = [" ".join(_benchmark(findings, benchmark)) for benchmark in findings.benchmarks]
-    tests = [f"All p-values are from {findings.tested}."] if findings.comparisons else []
-    return [*lines, *_across(findings), *_ties(findings), *tests]
+    return [
+        *_winners(findings),
+        *_ranked(findings),
+        *lines,
+        *_across(findings),
+        *_ties(findings),
+        *_tests(findings),
+    ]
+
+
+def _winners(findings: Findings) -> Iterator[str]:
+    """State on how many data sets each model is significantly better than all others."""
+    several = [benchmark for benchmark in findings.benchmarks if len(benchmark.models) > 1]
+    if len(several) < 2 or not findings.comparisons:
+        return
+    won: dict[str, list[str]] = {}
+    open_: dict[str, list[str]] = {}
+    for benchmark in several:
+        contenders = findings.contenders(benchmark)
+        if len(contenders) == 1:
+            won.setdefault(contenders[0], []).append(benchmark.data)
+        else:
+            open_[benchmark.data] = contenders
+    every = len(several)
+    parts = []
+    for model, data in sorted(won.items(), key=lambda one: -len(one[1])):
+        if len(data) == every:
+            parts.append(f"{model} is best on {'both' if every == 2 else f'all {every}'} data sets")
+        elif parts:
+            parts.append(f"{model} on {join(data)}")
+        else:
+            parts.append(f"{model} is best on {len(data)} of {every} data sets ({join(data)})")
+    if not parts:
+        parts = [f"No model is best on any of the {every} data sets"]
+    undecided = [f"{data} is undecided {_between(models)}" for data, models in open_.items()]
+    yield f"{'; '.join([', '.join(parts), *undecided])}."
+
+
+def _of(models: Sequence[str], others: Sized) -> str:
+    """Name some of the other models, or count them if they are many."""
+    if len(models) == len(others) > 2:
+        return "all other models"
+    return join(models) if len(models) <= 3 else f"{len(models)} of the {len(others)} other models"
+
+
+def _between(models: Sequence[str]) -> str:
+    """Write among which models a data set is undecided.
+
+    >>> _between(["a", "b"]), _between(["a", "b", "c"]), _between(["a", "b", "c", "d"])
+    ('between a and b', 'among a, b and c', 'among 4 models')
+    """
+    if len(models) > 3:
+        return f"among {len(models)} models"
+    return f"{'between' if len(models) == 2 else 'among'} {join(models)}"
+
+
+def _ranked(findings: Findings) -> Iterator[str]:
+    """Report the test across data sets, on the average ranks of the models."""
+    across = findings.across
+    if across is None:
+        return
+    first, *others = across.average_ranks
+    test = f"Friedman test, p {equals(across.p)}"
+    place = f"{first.model} has the best average rank ({first.rank:.3g} of {len(others) + 1})"
+    if across.p > 1 - across.level:
+        few = f"; {len(findings.benchmarks)} data sets are few for this test" * bool(across.notes)
+        yield f"Over all data sets, {place}, but the order of the models is undecided ({test}{few})."
+        return
+    worse = [m.model for m in others if m.rank - first.rank >= across.critical_difference]
+    rest = [m.model for m in others if m.model not in worse]
+    said = f" It is significantly better than {_of(worse, others)} (Nemenyi test)." if worse else ""
+    said += f" Its lead over {_of(rest, others)} is undecided." if rest else ""
+    yield f"Over all data sets, the models differ ({test}); {place}.{said}"
+
+
+def _tests(findings: Findings) -> Iterator[str]:
+    """State what the p-values are, and which words depend on them."""
+    if findings.comparisons:
+        yield (
+            "Best means significantly better than every other model on the data set; undecided means "
+            f"that the corrected p-value exceeds {1 - findings.level:.3g}. All p-values on single data "
+            f"sets are from {findings.tested}."
+        )
+
+
+def equals(p: float) -> str:
+    """Write a probability after its sign."""
+    written = probability(p)
+    return written if written.startswith("<") else f"= {written}"
 
 
 def _benchmark(findings: Findings, benchmark: Benchmark) -> Iterator[str]:
@@ -43,7 +130,8 @@ def _benchmark(findings: Findings, benchmark: Benchmark) -> Iterator[str]:
     if len(models) == 1:
         yield f"On {data}, {top} has {result}."
     else:
-        verb = "are tied for the best result" if len(tops) > 1 else "is best"
+        won = data in findings.comparisons and len(findings.contenders(benchmark)) == 1
+        verb = "are tied for the best result" if len(tops) > 1 else "is best" if won else "comes first"
         yield f"On {data}, {join(tops)} {verb}, with {result}."
         yield from _beats(tops, findings.comparisons.get(data))
     yield from _near_chance(findings, benchmark, top, index)
@@ -75,15 +163,15 @@ def _beats(tops: Sequence[str], compared: Comparison | None) -> Iterator[str]:
     ]
     rest = [name for name in against if name not in beaten]
     if beaten:
-        whom = "all other models" if len(beaten) == len(against) > 2 else join(beaten)
         most = probability(max(p[name] for name in beaten))
         p_value = most if most.startswith("<") else f"≤ {most}"
         subject = "They are" if len(tops) > 1 else "It is"
-        yield f"{subject} significantly better than {whom} (p {p_value})."
+        yield f"{subject} significantly better than {_of(beaten, against)} (corrected p {p_value})."
     if rest:
         least = probability(min(p[name] for name in rest))
         sign = "≥" if len(rest) > 1 else "="
-        yield f"The difference from {join(rest, 'or')} is not significant (p {sign} {least})."
+        whose = "Their" if len(tops) > 1 else "Its"
+        yield f"{whose} lead over {_of(rest, against)} is undecided (corrected p {sign} {least})."
 
 
 def _near_chance(findings: Findings, benchmark: Benchmark, top: str, index: float) -> Iterator[str]:

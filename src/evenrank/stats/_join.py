@@ -240,8 +240,8 @@ def target_keys(keys: Sequence[str]) -> list[str]:
 def _columns(key: str, first: Named, other: Named) -> list[NDArray[Any]]:
     """Get a key column of both; numbers become text if the other file has text."""
     both = [first.ranks.keys[key], other.ranks.keys[key]]
-    if "O" in {column.dtype.kind for column in both}:
-        return [np.array([*map(str, column.tolist()), None], dtype=object)[:-1] for column in both]
+    if len({column.dtype.kind == "O" for column in both}) > 1:
+        return list(map(columns.as_texts, both))
     return both
 
 

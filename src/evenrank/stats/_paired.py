@@ -466,7 +466,9 @@ def _difference(expression: Expression, first: View, second: View, level: float)
 
 def _p_values(made: Sequence[Difference], test: Test, samples: int, seed: int) -> Floats:
     if test == "permutation":
-        return _significance.permutation(np.column_stack([d.units for d in made]), samples, seed)
+        couples = [(str(d.pair.metric), d.pair.first, d.pair.second) for d in made]
+        differences = np.column_stack([d.units for d in made])
+        return _significance.permutation(differences, samples, seed, couples)
     if test == "t":
         return np.array([_significance.t_test(d.mean, d.error, len(d.units)) for d in made])
     return np.array([_significance.wilcoxon(d.units) for d in made])

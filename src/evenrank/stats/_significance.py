@@ -10,27 +10,29 @@ all flips as the difference of the mean terms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import copysign, inf, log2, sqrt
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Floats
+from evenrank._internal.arrays import Floats, Ints
 from evenrank.stats._sample import ROUNDING, StandardError
 
 Test = Literal["permutation", "t", "wilcoxon"]
+Couple: TypeAlias = tuple[str, str, str]  # a metric, and two models
 Correction = Literal["holm", "bonferroni", "bh", "none"]
-BLOCK = 4_000_000  # signs in memory at once
+BLOCK = 4_000_000  # signs drawn at once
+CACHED = 500_000  # signs summed at once
 
 
-def permutation(differences: Floats, samples: int, seed: int) -> Floats:
+def permutation(differences: Floats, samples: int, seed: int, couples: Sequence[Couple] = ()) -> Floats:
     """Compute the two-sided p-value of each column of differences under sign flips.
 
     If there are at most `samples` flips of the k nonzero differences, all `2^k` are listed; otherwise
     `samples` random ones are drawn, and the observed one is counted with them (Phipson and Smyth 2010).
-    The matrix of signs is made in blocks.
+    The matrix of signs is made in blocks. `couples` names the metric and the two models of each
+    column: the sums of many couples follow from those of fewer.
 
     >>> permutation(np.array([[3.0], [1.0], [0.0], [2.0]]), samples=100, seed=0).tolist()
     [0.25]
@@ -40,15 +42,21 @@ def permutation(differences: Floats, samples: int, seed: int) -> Floats:
     few = count <= log2(samples)
     for column in np.flatnonzero(few):
         d = differences[differences[:, column] != 0, column]
-        p[column] = sum(_as_extreme(flips, d[:, None])[0] for flips in _listed(len(d))) / 2 ** len(d)
+        total, least = _observed(d)
+        p[column] = sum(_extreme(flips @ d, total, least) for flips in _listed(len(d))) / 2 ** len(d)
     many = np.flatnonzero(~few)
     if len(many):
         d = differences[np.ix_((differences[:, many] != 0).any(axis=1), many)]
         rng, step = np.random.default_rng(seed), max(1, BLOCK // len(d))
+        named = [couples[i] if couples else ("", str(i), "") for i in many.tolist()]
+        basis, mixed = _basis(d, named)
+        summed = d[:, basis]
+        total, least = _observed(d)
         extreme = np.zeros(len(many))
         for first in range(0, samples, step):
             rows = min(step, samples - first)
-            extreme += _as_extreme(_coins(rng, rows, len(d)), d)
+            for flips in _coins(rng, rows, len(d)):
+                extreme += _extreme(flips @ summed @ mixed, total, least)
         p[many] = (extreme + 1) / (samples + 1)
     return p
 
@@ -61,18 +69,50 @@ def _listed(columns: int) -> Iterator[Floats]:
         yield (number[:, None] >> np.arange(columns) & 1).astype(float)
 
 
-def _coins(rng: np.random.Generator, rows: int, columns: int) -> Floats:
-    """Draw random signs, one bit each."""
+def _coins(rng: np.random.Generator, rows: int, columns: int) -> Iterator[Floats]:
+    """Draw random signs, one bit each, and yield them in pieces that fit into a processor's cache."""
     width = -(-columns // 8)
     bits = np.frombuffer(rng.bytes(rows * width), dtype=np.uint8).reshape(rows, width)
-    return np.unpackbits(bits, axis=1, count=columns).astype(float)
+    step = max(1, CACHED // columns)
+    for first in range(0, rows, step):
+        yield np.unpackbits(bits[first : first + step], axis=1, count=columns).astype(float)
 
 
-def _as_extreme(flips: Floats, d: Floats) -> NDArray[np.int64]:
-    """Count the flips whose sum is at least as far from zero as the observed sum."""
+def _observed(d: Floats) -> tuple[Floats, Floats]:
+    """Sum the columns, and return how far from zero a sum must be to count as that far."""
     total = d.sum(axis=0)
-    least = np.abs(total) - ROUNDING * np.abs(d).sum(axis=0)
-    return np.asarray((np.abs(total - 2.0 * (flips @ d)) >= least).sum(axis=0))
+    return total, np.abs(total) - ROUNDING * np.abs(d).sum(axis=0)
+
+
+def _extreme(flipped: Floats, total: Floats, least: Floats) -> Ints:
+    """Count the flips whose sum is at least as far from zero as the observed sum.
+
+    `flipped` holds the sum of the differences whose sign is flipped, for each flip.
+    """
+    return np.asarray((np.abs(total - 2.0 * flipped) >= least).sum(axis=0))
+
+
+def _basis(d: Floats, couples: Sequence[Couple]) -> tuple[list[int], Floats]:
+    """Choose columns to sum, and the matrix that turns their sums into those of all columns.
+
+    With k models, k - 1 columns are enough: those of the first model with each other one. A column is
+    only computed from two others if the rounding error stays below what counts as equal.
+    """
+    place, size = {couple: i for i, couple in enumerate(couples)}, np.abs(d).sum(axis=0)
+    root: dict[str, str] = {}
+    basis: list[int] = []
+    mixed: list[dict[int, float]] = []
+    for column, (metric, first, second) in enumerate(couples):
+        head = root.setdefault(metric, first)
+        i, j = place.get((metric, head, first)), place.get((metric, head, second))
+        if i is not None and j is not None:
+            apart = np.abs(d[:, j] - d[:, i] - d[:, column]).sum()
+            if apart <= 0.1 * ROUNDING * size[column] and size[i] + size[j] <= 100 * size[column]:
+                mixed.append({i: -1.0, j: 1.0})
+                continue
+        mixed.append({column: 1.0})
+        basis.append(column)
+    return basis, np.array([[terms.get(i, 0.0) for terms in mixed] for i in basis])
 
 
 def t_test(difference: float, error: StandardError, units: int) -> float:

@@ -186,7 +186,6 @@ def test_training_without_pykeen(tmp_path, monkeypatch):
 
 
 def test_figure(tmp_path):
-    pytest.importorskip("altair", reason="the extra `report` brings altair")
     pytest.importorskip("vl_convert", reason="the extra `report` brings vl-convert-python")
     files = [tmp_path / "figure.png", tmp_path / "figure.svg"]
     study.main(["figure", "-o", *map(str, files)])

@@ -1,7 +1,10 @@
 """Reports: values against the library, files, errors, and the page in a real browser."""
 
+import base64
 import json
 import re
+import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from html import escape
@@ -333,6 +336,68 @@ def test_equal_models_are_tied():
     assert re.search(r"They are significantly better than three \(corrected p [<≤] 0\.\d+\)\.", said)
     assert re.search(r"Their lead over four is undecided \(corrected p = \d", said)
     assert summary(Report(one, two).findings) == Report(one, two).summary
+
+
+def test_summary_counts_the_data_sets_each_model_wins():
+    def ranks(skills, data):
+        seeds = {"TuckER": 0, "RotatE": 5, "TransE": 9}
+        return [made_up(m, s, data=data, seed=seeds[m], n=400) for m, s in skills.items()]
+
+    first = ranks({"TuckER": 1, "RotatE": 6, "TransE": 12}, "one")
+    second = ranks({"TuckER": 1, "RotatE": 6, "TransE": 12}, "two")
+    third = ranks({"TuckER": 12, "RotatE": 1, "TransE": 6}, "three")
+    open_ = ranks({"TuckER": 3, "RotatE": 3.01, "TransE": 12}, "four")
+    every = Report(*first, *second, *third, *open_)
+    words = every.summary[0]
+    assert words.startswith("TuckER is best on 2 of 4 data sets (")
+    assert "one" in words
+    assert "two" in words
+    assert "), RotatE on three; four is undecided between RotatE and TuckER." in words
+    for benchmark in every.benchmarks:
+        rivals = every.findings.contenders(benchmark)
+        tests = er.compare(dict(benchmark.models)).pairs
+        lost = {
+            p.second if better == p.first else p.first
+            for p in tests
+            if rivals[0] in (p.first, p.second) and (better := p.better(0.95))
+        }
+        assert set(rivals) == set(benchmark.models) - (lost - {rivals[0]})
+    assert Report(*first, *second).summary[0] == "TuckER is best on both data sets."
+    assert Report(*first, *second, *ranks({"TuckER": 1, "RotatE": 6, "TransE": 9}, "more")).summary[
+        0
+    ] == ("TuckER is best on all 3 data sets.")
+    assert (
+        Report(*open_, *ranks({"TuckER": 3, "RotatE": 3.01, "TransE": 3.02}, "five"))
+        .summary[0]
+        .startswith("No model is best on any of the 2 data sets; ")
+    )
+
+
+def test_summary_has_the_test_across_data_sets(full):
+    data = [f"data {i}" for i in range(6)]
+    skills = {"good": 1, "fair": 5, "poor": 14}
+    ranked = [
+        made_up(model, skill, data=name, seed=i)
+        for name in data
+        for i, (model, skill) in enumerate(skills.items())
+    ]
+    made = Report(*ranked)
+    alone = er.across_datasets(made.ranks)
+    assert made.findings.across.content() == alone.content()
+    assert made.content()["across"] == alone.content()
+    assert alone.p < 0.05
+    assert (
+        f"Over all data sets, the models differ (Friedman test, p = {alone.p:.2g}); good has the best "
+        "average rank (1 of 3). It is significantly better than poor (Nemenyi test). Its lead over fair "
+        "is undecided."
+    ) in made.summary
+    few = Report(*ranked[:6]).summary
+    assert "the order of the models is undecided (Friedman test, p = " in few[1]
+    assert "; 2 data sets are few for this test)." in few[1]
+    assert full.findings.across is None  # no model has ranks on both data sets
+    assert "– no test across data sets: there are no two models that have ranks on every data set" in (
+        full.notes()
+    )
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -1100,3 +1165,117 @@ def test_phone_does_not_scroll_sideways(browser, page_file):
 
 def test_screenshots_show_something(page, tmp_path):
     assert len(page.screenshot(Path(tmp_path / "page.png"))) > 20_000
+
+
+def many(data=("FB15k-237", "WN18RR")):
+    """Fourteen models with names of 35 letters."""
+    return [
+        made_up(f"Relational-Graph-Attention-Netw-{i:03}", 1 + i, data=name, seed=i)
+        for name in data
+        for i in range(14)
+    ]
+
+
+@pytest.fixture(scope="module")
+def wide_file(tmp_path_factory):
+    return report(tmp_path_factory.mktemp("wide") / "wide.html", *many())
+
+
+@pytest.mark.parametrize("width", [390, 800, 1400])
+def test_many_models_with_long_names_fit(browser, wide_file, width):
+    opened = browser.page(width, 900)
+    opened.open(wide_file)
+    assert opened.run("document.documentElement.scrollWidth") <= width
+    # the first column stays in view when the table scrolls sideways
+    for name in ("results-table", "tests-1"):
+        box = f"document.getElementById('{name}')"
+        opened.run(f"{box}.parentNode.scrollLeft = 1e6")
+        left = f"{box}.tBodies[0].rows[2].querySelector('th').getBoundingClientRect().left"
+        if width < 1400:
+            assert opened.run(f"{box}.parentNode.scrollLeft") > 0
+            assert opened.run(f"{left} - {box}.parentNode.getBoundingClientRect().left") <= 1
+    texts = "[...document.querySelectorAll('#metrics text')].filter(t => t.textContent === 'WN18RR')"
+    assert opened.run(f"{texts}.length") == 3
+    tall = "document.querySelector('#results-table tbody tr').getBoundingClientRect().height"
+    assert opened.run(tall) < 140
+    assert opened.complaints == []
+    opened.close()
+
+
+def test_phone_stacks_charts_and_names_data_sets_below_models(browser, page_file, full):
+    opened = browser.page(390, 844)
+    opened.open(page_file)
+    edges = opened.run(
+        "[...document.querySelectorAll('#metrics svg[style]')].map(s => s.getBoundingClientRect().top)"
+    )
+    assert edges == sorted(set(edges))
+    heights = (
+        "[...document.querySelectorAll('#metrics .panels text')].map(t => t.getBoundingClientRect())"
+    )
+    assert opened.run(f"Math.min(...{heights}.map(box => box.height))") > 9  # pixels: legible
+    row = "document.querySelector('#results-table tbody tr')"
+    assert opened.run(f"getComputedStyle({row}.cells[0]).display") == "none"
+    assert opened.run(f"{row}.cells[1].innerText").split("\n") == [
+        full.findings.ordered(full.benchmarks[0])[0],
+        full.benchmarks[0].data,
+    ]
+    opened.close()
+
+
+def test_matrix_shows_every_pair_in_both_orders(page, full):
+    duels = full.findings.duels["nations"]
+    models = full.findings.ordered(full.benchmarks[0])
+    cells = page.run(
+        "[...document.querySelectorAll('#tests-1 tbody tr')].map(r => [...r.cells].map("
+        "c => [c.className, c.innerText.split('\\n')]))"
+    )
+    assert [row[0][1][0] for row in cells] == models
+    for first, row in zip(models, cells, strict=True):
+        for second, (kind, lines) in zip(models, row[1:], strict=True):
+            if first == second:
+                assert lines == ["–"]
+                continue
+            pair = duels[first, second]
+            values = {m: full.findings.value("", "nations", m) for m in models}
+            assert pair.difference == pytest.approx(values[first] - values[second], abs=1e-12)
+            winner = pair.better(0.95)
+            assert kind == ("undecided" if winner is None else "won" if winner == first else "lost")
+            assert float(lines[0]) == pytest.approx(pair.difference, abs=1e-4)
+            assert lines[1].startswith({"won": "▲", "lost": "▼"}.get(kind, ""))
+            assert (
+                page.run(f"document.querySelector('#tests-1 td.{kind}').title").count("corrected p") == 1
+            )
+
+
+def test_copy_buttons_copy_the_tables(page, full):
+    page.send("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    for form in ("latex", "markdown"):
+        page.run(f"document.querySelector('[data-copy=as-{form}]').click()")
+        status = "document.querySelector('.tools [role=status]')"
+        page.run(f"new Promise(done => setTimeout(() => done({status}.textContent), 300))")
+        assert page.run(f"{status}.textContent") == "Copied."
+        area = f"document.getElementById('as-{form}').value"
+        assert page.run(area) == getattr(full, f"to_{form}")()
+    page.run("navigator.clipboard.writeText = () => Promise.reject()")  # as where it is not allowed
+    page.run("document.querySelector('[data-copy=as-latex]').click()")
+    page.run("new Promise(done => setTimeout(done, 300))")
+    assert page.run("document.activeElement.id") == "as-latex"
+    assert page.run("document.getElementById('as-latex').selectionEnd") == len(full.to_latex())
+
+
+def test_print_repeats_the_headers_of_tables(browser, wide_file, tmp_path):
+    reader = shutil.which("pdftotext")
+    if reader is None:
+        pytest.skip("pdftotext is absent (Debian: poppler-utils)")
+    opened = browser.page()
+    opened.open(wide_file)
+    pdf = opened.send("Page.printToPDF", preferCSSPageSize=True)["data"]
+    opened.close()
+    (tmp_path / "page.pdf").write_bytes(base64.b64decode(pdf))
+    said = subprocess.run(
+        [reader, "-layout", tmp_path / "page.pdf", "-"], capture_output=True, check=True
+    )
+    sheets = said.stdout.decode().split("\f")
+    rows = [sheet for sheet in sheets if re.search(r"(FB15k-237|WN18RR) +Relational.* 120 ", sheet)]
+    assert len(rows) > 1
+    assert all("mr ↓" in sheet for sheet in rows)

@@ -64,6 +64,27 @@ def test_many_flips_are_sampled():
     assert one_by_one[1] == 1.0  # enumerated, beside one that is sampled
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-6])  # differences that are small beside what they are made of
+@pytest.mark.parametrize("kind", ["real", "hits"])
+def test_sums_of_couples_that_follow_from_others_give_the_same_p(scale, kind):
+    rng = np.random.default_rng(3)
+    terms = rng.random((90, 5)) if kind == "real" else (rng.random((90, 5)) < 0.4).astype(float)
+    terms[:, 2] = terms[:, 1] + scale * (terms[:, 2] - terms[:, 1])
+    couples = [("mrr", str(i), str(j)) for i, j in itertools.combinations(range(5), 2)]
+    d = np.column_stack([terms[:, int(i)] - terms[:, int(j)] for _, i, j in couples])
+    basis, mixed = _significance._basis(d, couples)
+    assert len(basis) == (4 if scale == 1.0 else 5)
+    np.testing.assert_allclose(d[:, basis] @ mixed, d, atol=1e-14)
+    alone = [_significance.permutation(d[:, [i]], 2_000, 7)[0] for i in range(len(couples))]
+    together = _significance.permutation(d, 2_000, 7, couples)
+    if all((d != 0).any(axis=1)):  # otherwise rows that are zero in one column only are left out
+        assert together.tolist() == alone
+    assert together.tolist() == _significance.permutation(d, 2_000, 7).tolist()
+    both = [*couples, *(("mr", first, second) for _, first, second in couples)]
+    twice = _significance.permutation(np.column_stack([d, 2 * d]), 2_000, 7, both)
+    assert twice.tolist() == [*together, *together]
+
+
 def test_blocks_have_all_flips(monkeypatch):
     monkeypatch.setattr(_significance, "BLOCK", 500)
     assert _significance.permutation(np.full((60, 1), 1.0), 999, 0)[0] == 1 / 1000

@@ -81,6 +81,19 @@ def test_critical_differences_equal_published_tables():
             assert math.isclose(got, q * math.sqrt(models * (models + 1) / 60), abs_tol=1e-3)
 
 
+def test_quantiles_of_the_range_equal_scipy():
+    for count in (2, 3, 5, 14, 40):
+        for level in (0.5, 0.9, 0.95, 0.999):
+            want = stats.studentized_range.ppf(level, count, np.inf)
+            assert math.isclose(_several.range_quantile(level, count), want, rel_tol=1e-8)
+
+
+def test_ranks_of_models_equal_scipy():
+    scores = np.random.default_rng(0).integers(0, 4, (20, 6)) / 4
+    for row in scores:
+        assert _several._ranks(row).tolist() == stats.rankdata(-row).tolist()
+
+
 def test_undecided_models_are_grouped():
     def groups(ranks, critical):
         ordered = [_several.AverageRank(str(i), rank, 0.0) for i, rank in enumerate(ranks)]

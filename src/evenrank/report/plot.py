@@ -21,6 +21,7 @@ TITLE = 14.0
 TILT = radians(35.0)  # of names that do not fit side by side
 LONGEST = 150.0  # a longer name is cut, and shown in full by a tooltip
 NARROW, BROAD = frozenset("fijlrtI.,:;'|!()[]/ -"), frozenset("mwMW@%")
+ALIKE = 1e-9  # relative; values closer than this are drawn as one
 DASHES = "4 3"
 PATHS = {  # of marks, around 0
     "circle": "M3.8,0A3.8,3.8,0,1,1,-3.8,0A3.8,3.8,0,1,1,3.8,0Z",
@@ -87,7 +88,7 @@ def linear(
     values = list(values)
     first = min(values) if low is None else low
     last = max(values) if high is None else high
-    last = last if last > first else first + 1.0
+    last = last if last - first > ALIKE * max(1.0, abs(first), abs(last)) else first + 1.0
     step = round_step((last - first) / 5)
     if low is None:
         first = floor(first / step + 1e-9) * step
@@ -95,8 +96,10 @@ def linear(
         last = ceil(last / step - 1e-9) * step
         last = min(last, most)
     numbers = range(ceil(first / step - 1e-9), floor(last / step + 1e-9) + 1)
-    ticks = tuple((i * step, short(i * step)) for i in numbers)
-    return Axis(float(first), float(last), ticks, title)
+    ticks = [i * step for i in numbers]
+    if ticks[-1] < last - 0.4 * step:  # an end that was given
+        ticks.append(last)
+    return Axis(float(first), float(last), tuple((tick, short(tick)) for tick in ticks), title)
 
 
 def round_step(least: float) -> float:
@@ -127,7 +130,7 @@ def logarithmic(values: Iterable[float], first: Sequence[int] = (1,), title: str
 def signed_log(values: Iterable[float], title: str = "") -> Axis:
     """Return an axis that is linear around 0 and logarithmic far from it, on both sides."""
     values = list(values)
-    low, high = min(0.0, *values), 1.2 * max(1.0, *values)
+    low, high = 1.2 * min(0.0, *values), 1.2 * max(1.0, *values)
     return Axis(low, high, tuple((x, short(x)) for x in decades((low, high))), title, _symlog)
 
 
@@ -166,7 +169,7 @@ def short(value: float) -> str:
         ((size, letter) for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= size),
         (1.0, ""),
     )
-    return f"{value / size:.6g}{letter}".replace("-", "−")
+    return f"{value / size:.12g}{letter}".replace("-", "−")
 
 
 def breadth(text: str, size: float = SIZE) -> float:

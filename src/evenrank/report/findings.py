@@ -6,12 +6,12 @@ distributions, groups, queries) is computed once for all models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, isnan, nan
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -43,14 +43,15 @@ from evenrank.stats import (
 )
 from evenrank.stats.averages import AVERAGES
 
+T = TypeVar("T")
 METRICS = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)", "z(mrr)")
 LEVEL = 0.95
 NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation")
 MOST_KINDS = 12  # keys with more values are names, not kinds to group by
 POINTS = 60  # of a cumulative distribution of ranks
-STEPS = (1, 2, 3, 4, 5)  # z at which the null distribution is compared with the normal one
+STEPS = (2, 3, 4, 5)  # z at which the null distribution is compared with the normal one
 FAR_OUT = 10.0  # standard deviations; reached with probability below 1% by Cantelli's inequality
-CALIBRATED = ("mrr", "hits@10", "mr")
+CALIBRATED = ("mrr", "hits@10")  # of the mean rank, it is normal for all practical purposes
 
 
 @dataclass(frozen=True)
@@ -247,12 +248,7 @@ class Findings:
     def _comparing(self) -> Future[dict[str, Comparison]]:
         """The paired tests, in a thread: products of matrices leave Python to other work meanwhile."""
         tested = [c for c in self.benchmarks if len(c.models) > 1 and not self._untested(c)]
-        aligned = [(benchmark, benchmark.aligned) for benchmark in tested]
-        pool = ThreadPoolExecutor(1)
-        try:
-            return pool.submit(self._compare, aligned)
-        finally:
-            pool.shutdown(wait=False)
+        return _later(partial(self._compare, [(c, c.aligned) for c in tested]))
 
     def _compare(self, aligned: Sequence[tuple[Benchmark, dict[str, Ranks]]]) -> dict[str, Comparison]:
         with threadpool_limits(1, "blas"):
@@ -270,7 +266,7 @@ class Findings:
 
     def start(self) -> None:
         """Start what takes longest; the limits on threads of both parts must not overlap."""
-        _ = self._intervals, self._comparing
+        _ = self._intervals, self._comparing, self._calibrating
 
     @property
     def tested(self) -> str:
@@ -402,10 +398,15 @@ class Findings:
             for rank, value in zip(at.tolist(), share.tolist(), strict=True):
                 yield {"data": benchmark.data, "model": model, "rank": rank, "share": round(value, 5)}
 
-    @cached_property
+    @property
     def calibration(self) -> list[dict[str, Any]]:
         """The exact tail probabilities of z under random ranking, and those of a normal distribution."""
-        return [row for benchmark in self.benchmarks for row in self._calibration(benchmark)]
+        return self._calibrating.result()
+
+    @cached_property
+    def _calibrating(self) -> Future[list[dict[str, Any]]]:
+        """The calibration, in a thread: it takes longest on small data."""
+        return _later(lambda: [row for c in self.benchmarks for row in self._calibration(c)])
 
     def _calibration(self, benchmark: Benchmark) -> Iterator[dict[str, Any]]:
         from scipy.special import ndtr
@@ -427,6 +428,15 @@ class Findings:
                 normal = float(ndtr(-z))
                 row = {"data": benchmark.data, "metric": name, "z": z}
                 yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
+
+
+def _later(work: Callable[[], T]) -> Future[T]:
+    """Start work in a thread."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(work)
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _turned(pair: Pair) -> Pair:

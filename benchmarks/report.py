@@ -3,10 +3,10 @@
     python benchmarks/report.py
 
 The first is a report of the 16 files in examples/case_study/ranks, the second one of eight models on
-four data sets. The limits are 2.5 s and 5 s, and 5 MB. The lower bounds are the time to import the libraries,
-and that to read the files with polars and to evaluate the ranks. Ranks of the second are synthetic: each
-model has its own skill, each relation its own difficulty, and the numbers of candidates are those of the
-test triples of FB15k-237.
+four data sets. The limits are 2.5 s and 5 s, and 5 MB. The lower bounds are the time to import the
+libraries, and that to read the files with polars and to evaluate the ranks. Ranks of the second are
+synthetic: each model has its own skill, each relation its own difficulty, and the numbers of candidates
+are those of the test triples of FB15k-237.
 """
 
 from __future__ import annotations

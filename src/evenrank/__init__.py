@@ -35,7 +35,7 @@ if _TYPE_CHECKING:
     from evenrank.ranks import Evaluation, Protocol, Ranks, Task
     from evenrank.ranks.streams import stream
     from evenrank.report import explore, latex, report
-    from evenrank.stats import across_datasets, averages, compare, intervals, summarize_runs
+    from evenrank.stats import across_datasets, averages, compare, evaluate, intervals, summarize_runs
     from evenrank.stats.sampled import estimate_full
 
 __version__ = "0.1.0"
@@ -70,6 +70,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "Factored",
     "Scorer",
     # statistics
+    "evaluate",
     "intervals",
     "compare",
     "across_datasets",
@@ -108,7 +109,7 @@ _NAMES = {
     "ranks": "Evaluation Protocol Ranks Task",
     "ranks.streams": "stream",
     "report": "explore latex report",
-    "stats": "across_datasets averages compare intervals summarize_runs",
+    "stats": "across_datasets averages compare evaluate intervals summarize_runs",
     "stats.sampled": "estimate_full",
 }
 _PACKAGES = ("errors", "graphs", "integrations", "metrics", "models", "ranking", "ranks", "stats")

@@ -58,6 +58,15 @@ import trec run.txt -> --qrels is missing
 import trec run.txt qrels.txt -> --qrels is missing
 import anyburl -> FILE is missing
 evaluate ranks.parquet --level -> --level needs a value
+evaluate ranks.parquet --sort mrr -> --sort orders groups, or several files; got --sort; add --by KEY
+evaluate ranks.parquet --min-count 5 -> --min-count counts the targets of groups; got --min-count; add
+evaluate ranks.parquet --by side --reverse -> --reverse needs --sort; got --reverse; add --sort METRIC
+evaluate ranks.parquet --by side --sort mmr -> unknown metric; got 'mmr'
+evaluate ranks.parquet --by side -m mrr --sort mr -> mr was not evaluated; add it to --metric
+evaluate ranks.parquet --by side --min-count 0 -> --min-count must be at least 1; got 0
+evaluate ranks.parquet --by side --min-count 99999 -> no group has enough targets; got at most
+evaluate a.parquet b.parquet --by side --sort c:mrr -> no such model; got 'c'; allowed: a, b, difference
+evaluate ranks.parquet --averages --sort mrr -> --averages shows averages in a fixed order; got --sort
 evaluate ranks.parquet -m --by relation -> --metric needs a value; got the option --by
 evaluate ranks.parquet -m -> -m needs a value
 evaluate ranks.parquet --quiet=yes -> --quiet takes no value

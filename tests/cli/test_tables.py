@@ -16,6 +16,7 @@ COMMANDS = [
     "evaluate transe.parquet",
     "evaluate transe.parquet rotate.parquet complex.parquet -q",
     "evaluate transe.parquet rotate.parquet --by relation -q",
+    "evaluate transe.parquet rotate.parquet --by relation,side --sort mrr --min-count 5 -q",
     "evaluate transe.parquet --by relation,side --interval delta",
     "evaluate transe.parquet --averages",
     "evaluate --list",
@@ -111,3 +112,54 @@ def test_wide_letters_align_in_a_terminal(folder):
     _, lines = in_terminal(command, folder, LANG="C.UTF-8", PYTHONUTF8="1")
     at = next(i for i, line in enumerate(lines) if line.startswith("---"))
     assert [columns_of(line) for line in lines[at : at + 4]] == [columns_of(lines[at])] * 4
+
+
+def test_groups_are_sorted_filtered_and_put_side_by_side_as_in_python(folder, nations, monkeypatch):
+    monkeypatch.chdir(folder)
+    base = ["evenrank", "evaluate", "-q", "--by", "relation", "-m", "mrr,mr", "--min-count", "5"]
+    one = nations["transe"].by("relation").evaluate("mrr", "mr").filter(min_count=5)
+    words = [*base, "transe.parquet", "--sort", "mr", "--reverse"]
+    assert called(words, monkeypatch)[1] == f"{one.sort('mr', reverse=True)}\n"
+    groups = {name: nations[name].by("relation") for name in ("transe", "rotate")}
+    both = er.evaluate(groups, "mrr", "mr").pivot("model").filter(min_count=5)
+    for option, sort in (
+        ("mrr", ("mrr",)),
+        ("rotate:mr", ("mr", "rotate")),
+        ("difference:mrr", ("mrr", "difference")),
+    ):
+        words = [*base, "transe.parquet", "rotate.parquet", "--sort", option]
+        assert called(words, monkeypatch)[1] == f"{both.sort(*sort)}\n"
+        assert called([*words, "--format", "csv"], monkeypatch)[1] == f"{both.sort(*sort).to_csv()}\n"
+    files = ["transe.parquet", "rotate.parquet", "complex.parquet"]
+    csv_ = called(
+        ["evenrank", "evaluate", "-q", *files, "-m", "mrr", "--sort", "mrr", "--format", "csv"],
+        monkeypatch,
+    )
+    assert [line.split(",")[0] for line in csv_[1].splitlines()] == [
+        "ranks",
+        "complex",
+        "rotate",
+        "transe",
+    ]
+    spread = ["--interval", "delta", "--sort", "mrr"]
+    made = er.intervals(nations["transe"].by("relation"), "mrr", "mr").filter(min_count=5).sort("mrr")
+    assert called([*base, "transe.parquet", *spread], monkeypatch)[1] == f"{made}\n"
+
+
+def test_several_ranked_models_are_shown_side_by_side():
+    text = run(
+        "rank",
+        "nations/transe",
+        "nations/rotate",
+        "--data",
+        "nations",
+        "--by",
+        "side",
+        "-m",
+        "mrr",
+        "-q",
+    )
+    above, _, titles, _, head, tail, *_ = text.splitlines()
+    assert titles.split() == ["side", *["mrr", "↑"] * 3]
+    assert above.split()[-1] == "difference"
+    assert [head.split()[0], tail.split()[0]] == ["head", "tail"]

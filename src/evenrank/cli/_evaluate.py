@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,12 +43,13 @@ from evenrank.metrics.grammar import ALIASES, HITS_NAMES, NAMES, parse
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranking import cluster
-from evenrank.ranks.evaluation import Evaluation, evaluate
+from evenrank.ranks.evaluation import Evaluation, NotEvaluatedError, evaluate
 from evenrank.ranks.paper import DEFAULT, Style
+from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import shared
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
-from evenrank.stats import Method, intervals, summarize_runs
+from evenrank.stats import Intervals, Method, intervals, summarize_runs
 from evenrank.stats.averages import AVERAGES, averages, one_count
 
 
@@ -64,6 +66,19 @@ def evaluate_command(
     ] = None,
     metric: Metrics = None,
     by: By = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="METRIC",
+            help="Sort groups (or files) by a metric or count, best first. Of several files, by the "
+            "first, by FILE:METRIC, or by difference:METRIC of two.",
+        ),
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Sort with the worst first.")] = False,
+    min_count: Annotated[
+        int | None, typer.Option(min=1, help="Leave out groups with fewer targets, with a note.")
+    ] = None,
     ties: OwnTies = None,
     average: Average = "micro",
     every_average: Annotated[
@@ -105,7 +120,7 @@ def evaluate_command(
 
     Examples
     --------
-    evenrank evaluate ranks.parquet -m 'mrr,hits@10,z(mrr)' --by relation
+    evenrank evaluate ranks.parquet -m 'mrr,hits@10,z(mrr)' --by relation --sort mrr
     evenrank evaluate *.parquet --interval delta -o table.csv
     """
     if list_all:
@@ -117,12 +132,23 @@ def evaluate_command(
     if every_average and average != "micro":
         raise InputError("--averages excludes --average", got=f"--average {average}")
     if runs:
-        others = "by every_average interval level unit samples seed dask skip_damaged"
+        others = "by every_average interval level unit samples seed dask skip_damaged sort min_count"
         check_unused(context, others, "--runs summarizes whole files")
     if interval is None:
         what = "--level, --unit, --samples and --seed need --interval"
         check_unused(context, "level unit samples seed", what, do="add --interval delta or bootstrap")
+    if sort is not None:
+        parse(sort.rpartition(":")[2])  # before the work
+    else:
+        check_unused(context, "reverse", "--reverse needs --sort", do="add --sort METRIC")
+    if every_average:
+        check_unused(context, "sort min_count", "--averages shows averages in a fixed order")
+    if not by:
+        check_unused(context, "min_count", "--min-count counts the targets of groups", do="add --by KEY")
+        if len(ranks) == 1:
+            check_unused(context, "sort", "--sort orders groups, or several files", do="add --by KEY")
     keys = tuple(by.split(",")) if by else ()
+    arrange = partial(_arranged, keys=keys, sort=sort, reverse=reverse, min_count=min_count)
     # streams are tallied: single rows cannot be resampled, joined with a graph or reweighted
     whole = not dask and not skip_damaged and not any(map(is_several, ranks))
     stratified = not set(STRATA).isdisjoint([*keys, *average.split(",")])  # columns of a stream
@@ -140,9 +166,9 @@ def evaluate_command(
             protocols = [tallies.protocol for tallies in counted]
             several = len(counted) > 1
             named = by_model(evaluated, _names(ranks), ranks, protocols) if several else evaluated
-            show_latex(named, style)
+            show_latex(arrange(named, pivot=False), style)
             return
-        show(evaluated, form, verbose=verbose)
+        show(arrange(evaluated), form, verbose=verbose)
         return
     if not whole:
         option = next(option for option, asked in needs_rows.items() if asked)
@@ -184,9 +210,37 @@ def evaluate_command(
     if form == "latex":
         if len(loaded) > 1 and isinstance(made, Evaluation):
             made = by_model(made, file_names(paths), ranks, [one.protocol for one in loaded])
-        show_latex(made, style)
+        show_latex(arrange(made, pivot=False), style)
         return
-    show(made, form, verbose=verbose)
+    show(arrange(made), form, verbose=verbose)
+
+
+def _arranged(
+    made: Shown,
+    *,
+    keys: Sequence[str],
+    sort: str | None,
+    reverse: bool,
+    min_count: int | None,
+    pivot: bool = True,
+) -> Shown:
+    """Put several files side by side, leave out small groups, and sort the others."""
+    if isinstance(made, Evaluation) and pivot and keys and made.counts:
+        others = [name for name in made.label_names if name not in keys]
+        made = made.pivot(others[0]) if others else made
+    if not isinstance(made, Evaluation | Pivot | Intervals):  # a summary of runs
+        return made
+    if min_count is not None:
+        made = made.filter(min_count=min_count)
+    if sort is None:
+        return made
+    of, _, metric = sort.rpartition(":")
+    try:
+        if isinstance(made, Pivot):
+            return made.sort(metric, of or None, reverse=reverse)
+        return made.sort(sort, reverse=reverse)
+    except NotEvaluatedError as error:
+        raise InputError(error.what, do="add it to --metric") from None
 
 
 def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[Tallies]:

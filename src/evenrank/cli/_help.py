@@ -18,10 +18,10 @@ PANELS = {
     "Input": "data columns sizes model_format trust_pickle names qrels order relevant targets settled "
     "lenient skip_damaged full model value name percent",
     "Protocol": "split sides filter_ unseen candidates outside protocol ties",
-    "Metrics": "metric by average every_average list_all",
+    "Metrics": "metric by sort reverse min_count average every_average list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
     "estimator gamma vary method replace",
-    "Output": "out form quiet verbose figures keep sort min_count",
+    "Output": "out form quiet verbose figures keep",
     "LaTeX": "",
     "Speed": "device memory threads exact mesh checkpoint dask",
     "Options": "",

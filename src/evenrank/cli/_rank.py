@@ -204,11 +204,8 @@ def rank_command(
         )
     if len(ranked) > 1:
         ties = ties or ranked[0].ties
-        show(
-            rows_per_file(model, ranked, wanted, keys, ties, (average,), what="model"),
-            form,
-            verbose=verbose,
-        )
+        made = rows_per_file(model, ranked, wanted, keys, ties, (average,), what="model")
+        show(made.pivot("model") if keys else made, form, verbose=verbose)
     else:
         source = ranked[0].by(*keys) if keys else ranked[0]
         show(source.evaluate(*wanted, ties=ties, average=average), form, verbose=verbose)

@@ -23,9 +23,12 @@ from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties
 from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol
+from evenrank.ranks.selection import best_first, frequent
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from evenrank.ranks.pivot import Pivot
 
 V = TypeVar("V", covariant=True)  # float for one group, an array for several
 
@@ -41,6 +44,7 @@ DEFAULT_WIDE = [
     "index(mr)",
     "z(mrr)",
 ]
+COUNT = Statistic("count")
 # of these, what a narrow terminal may do without, the most dispensable first
 OPTIONAL = ("index(mr)", "mr", "hits@1", "index(hits@10)", "z(mrr)", "count", "hits@10", "index(mrr)")
 SAMPLED = (
@@ -153,9 +157,125 @@ class Evaluation(Shown, Mapping[str, V]):
         return len(self.values_by_group) == 1 and not self.label_names
 
     @property
+    def by_default(self) -> bool:
+        """Whether the metrics are those of a table by groups for which none were requested."""
+        usual = [default_expressions(wide=True, chance=chance) for chance in (True, False)]
+        return [*self.expressions] in usual
+
+    @property
     def fingerprint(self) -> str:
         """The fingerprint of the protocol, eight characters."""
         return self.protocol.fingerprint
+
+    def take(self, rows: Iterable[int]) -> Evaluation[V]:
+        """Select groups by position.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Positions of the groups, in the order wanted.
+
+        Returns
+        -------
+        Evaluation
+            These groups.
+        """
+        at = [int(i) for i in rows]
+        bands = (self.optimistic, self.pessimistic)
+        optimistic, pessimistic = (band if band is None else band[at] for band in bands)
+        return replace(
+            self,
+            values_by_group=self.values_by_group[at],
+            labels=tuple(self.labels[i] for i in at),
+            counts=tuple(self.counts[i] for i in at if self.counts),
+            tie_rates=tuple(self.tie_rates[i] for i in at if self.tie_rates),
+            optimistic=optimistic,
+            pessimistic=pessimistic,
+        )
+
+    def sort(self, metric: str | Expression, *, reverse: bool = False) -> Evaluation[V]:
+        """Order the groups by a metric, best first; undefined values come last.
+
+        Parameters
+        ----------
+        metric : str or Metric
+            The metric; "count" orders by the number of targets, the most first.
+        reverse : bool
+            Whether the worst come first.
+
+        Returns
+        -------
+        Evaluation
+            The groups in another order.
+
+        Raises
+        ------
+        NotEvaluatedError
+            If the metric was not evaluated.
+
+        Examples
+        --------
+        >>> from evenrank import Ranks
+        >>> ranks = Ranks.of([9, 1, 1, 4], keys={"relation": ["likes", "knows", "knows", "owns"]})
+        >>> ranks.by("relation").evaluate("mrr").sort("mrr").filter(min_count=2)
+        relation  mrr ↑
+        --------  -----
+        knows     1.000
+        2 of 3 groups left out: fewer than 2 targets
+        2 targets, 0.0% tied
+        usual protocol [788eeea3]
+        """
+        expression = parse(metric)
+        if expression == COUNT and self.counts:
+            values = np.array(self.counts, dtype=float)
+        else:
+            self[expression]  # raises an error that lists the metrics
+            values = self.values_by_group[:, self.expressions.index(expression)]
+        return self.take(best_first(values, increasing=expression.increasing, reverse=reverse))
+
+    def filter(self, *, min_count: int) -> Evaluation[V]:
+        """Keep the groups with enough targets; a note says how many were left out.
+
+        Parameters
+        ----------
+        min_count : int
+            The smallest number of targets.
+
+        Returns
+        -------
+        Evaluation
+            The larger groups.
+
+        Raises
+        ------
+        InputError
+            If no group is large enough.
+        """
+        rows, notes = frequent(self.counts, min_count, self.label_names)
+        kept = self.take(rows)
+        return replace(kept, notes=(*self.notes, *notes))
+
+    def pivot(self, label: str) -> Pivot:
+        """Put models (or the values of another label) side by side.
+
+        Parameters
+        ----------
+        label : str
+            The label whose values become columns, such as "model".
+
+        Returns
+        -------
+        Pivot
+            A row for each combination of the other labels.
+
+        Raises
+        ------
+        InputError
+            If there is no such label, or no other one.
+        """
+        from evenrank.ranks.pivot import Pivot
+
+        return Pivot.of(self, label)
 
     def to_dict(self, prefix: str = "", *, plain: bool = False) -> dict[str, float]:
         """Return all values with short, stable keys, for experiment trackers and logs.
@@ -324,10 +444,7 @@ class Evaluation(Shown, Mapping[str, V]):
             [*label, *(cell(e, v) for e, v in zip(self.expressions, values, strict=True))]
             for label, values in zip(self.labels, self.values_by_group, strict=True)
         ]
-        chosen = [*self.expressions] not in [
-            default_expressions(wide=True, chance=c) for c in (True, False)
-        ]
-        optional = () if chosen else OPTIONAL
+        optional = OPTIONAL if self.by_default else ()
         return Table(header, rows, self.footer(), labels=len(self.label_names), optional=optional)
 
     def to_latex(self, **style: Unpack[Style]) -> str:
@@ -465,7 +582,8 @@ def evaluate(
         tallies, labels = [tallies[i] for i in positive], [labels[i] for i in positive]
     protocol = protocol or Protocol()
     wanted = [parse(m) for m in listed(metrics)]
-    strict = bool(wanted) and not label_names
+    chosen = bool(wanted)
+    strict = chosen and not label_names
     unknown = any(not tally.has_candidates for tally in tallies)
     wanted = (
         list(dict.fromkeys(wanted))
@@ -495,7 +613,7 @@ def evaluate(
     notes = [
         f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
     ]
-    if unknown and not strict:
+    if unknown and not chosen:
         notes.append(NO_CANDIDATES)
     if protocol.sampled:
         notes.append(SAMPLED)

@@ -9,6 +9,7 @@ whether a model that is better on one data set is better on others (`across_data
 - `_sample`        resampling units, and the influence of each on a metric
 - `_bounds`        the delta method, order statistics and the bootstrap
 - `_intervals`     metrics with confidence intervals
+- `_evaluate`      metrics of several models
 - `_join`          naming models, and joining their targets
 - `_significance`  permutation test, t-test, Wilcoxon; corrections for multiple tests
 - `_paired`        comparisons of models in pairs
@@ -17,6 +18,7 @@ whether a model that is better on one data set is better on others (`across_data
 - `sampled`        full rankings estimated from sampled candidates
 """
 
+from evenrank.stats._evaluate import evaluate
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
 from evenrank.stats._join import On, candidate_range, joined, target_keys
 from evenrank.stats._paired import Comparison, Pair, compare, signed
@@ -52,6 +54,7 @@ __all__ = [
     "candidate_range",
     "check_level",
     "compare",
+    "evaluate",
     "intervals",
     "joined",
     "names_of",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 from evenrank._internal.table import Shown
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.evaluation import Evaluation, labelled
+from evenrank.ranks.selection import frequent
 
 Cell = TypeVar("Cell", bound=tuple[Any, ...])  # a named tuple
 
@@ -33,6 +34,56 @@ class Cells(Shown, Generic[Cell]):
         for label, row in zip(self.evaluation.labels, self.cells, strict=True):
             for expression, cell in zip(self.evaluation.expressions, row, strict=True):
                 yield label, expression, cell
+
+    def take(self, rows: Iterable[int]) -> Self:
+        """Select groups by position.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Positions of the groups, in the order wanted.
+
+        Returns
+        -------
+        Cells
+            These groups.
+        """
+        at = [*rows]
+        return replace(self, evaluation=self.evaluation.take(at), cells=tuple(self.cells[i] for i in at))
+
+    def sort(self, metric: str | Expression, *, reverse: bool = False) -> Self:
+        """Order the groups by a metric, best first; undefined values come last.
+
+        Parameters
+        ----------
+        metric, reverse
+            As for `Evaluation.sort`.
+
+        Returns
+        -------
+        Cells
+            The groups in another order.
+        """
+        numbered = replace(self.evaluation, labels=tuple((str(i),) for i in range(len(self.cells))))
+        return self.take(int(label) for (label,) in numbered.sort(metric, reverse=reverse).labels)
+
+    def filter(self, *, min_count: int) -> Self:
+        """Keep the groups with enough targets; a note says how many were left out.
+
+        Parameters
+        ----------
+        min_count : int
+            The smallest number of targets.
+
+        Returns
+        -------
+        Cells
+            The larger groups.
+        """
+        rows, notes = frequent(self.evaluation.counts, min_count, self.evaluation.label_names)
+        kept = self.take(rows)
+        evaluation = replace(kept.evaluation, notes=(*self.evaluation.notes, *notes))
+        return replace(kept, evaluation=evaluation)
 
     def rows(self) -> list[dict[str, Any]]:
         """List one dictionary per group and metric: labels, metric, and the fields of the cell."""

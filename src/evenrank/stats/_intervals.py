@@ -239,7 +239,7 @@ def intervals(
     if averages and average != "micro":
         got = f"average={average_name(average)!r} as well"
         raise InputError("averages=True shows micro, query and relation", got=got)
-    names, labels, parts, protocol = _parts(ranks)
+    names, labels, parts, protocol = parts_of(ranks)
     ties = tie_rule(parts, ties)
     unit = unit_name(parts, unit)
     shown = AVERAGES if averages else (average,)
@@ -277,7 +277,7 @@ def intervals(
     return Intervals(evaluation, tuple(cells), level, method, unit, samples, seed, notes)
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """The groups of the ranks given: names of the labels, labels, ranks, and their shared protocol."""
 
     names: tuple[str, ...]
@@ -286,22 +286,22 @@ class _Parts(NamedTuple):
     protocol: Protocol
 
 
-def _parts(given: Several) -> _Parts:
+def parts_of(given: Several) -> Parts:
     if isinstance(given, Ranks):
-        return _Parts((), [()], [given], given.protocol)
+        return Parts((), [()], [given], given.protocol)
     if isinstance(given, Groups):
         split = list(given)
         labels, ranks = [label for label, _ in split], [part for _, part in split]
-        return _Parts(given.names, labels, ranks, given.ranks.protocol)
+        return Parts(given.names, labels, ranks, given.ranks.protocol)
     ranked = named_models([given], {}, what="ranks, or groups of ranks", kinds=(Ranks, Groups))
     if not ranked:
         raise InputError("no ranks given", do='e.g. {"model": ranks}')
-    each = {name: _parts(one) for name, one in ranked.items()}
+    each = {name: parts_of(one) for name, one in ranked.items()}
     names = {parts.names for parts in each.values()}
     if len(names) > 1:
         got = " and ".join(",".join(n) or "no key" for n in sorted(names))
         raise InputError("ranks are grouped by different keys", got=got)
-    return _Parts(
+    return Parts(
         ("model", *names.pop()),
         [(name, *label) for name, parts in each.items() for label in parts.labels],
         [ranks for parts in each.values() for ranks in parts.ranks],

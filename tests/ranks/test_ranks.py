@@ -272,17 +272,17 @@ def test_evaluations_are_read_and_written(ranks):
 
 
 def test_no_name_breaks_a_table_of_text():
-    """Wide characters take two columns and accents none; what a terminal would obey is a space."""
+    """Wide characters take two columns and accents none; what a terminal would obey is an escape."""
     names = ["two\nlines", "bell\a\0", "日本", "e\u0301", "\x1b[31mred"]
     table = er.Ranks.of([1] * 5, candidates=5, keys={"k\a": names}).by("k\a").evaluate("mr")
     assert str(table).splitlines()[:7] == [
-        "k           mr ↓",
-        "---------  -----",
-        " [31mred   1.000",
-        "bell       1.000",
-        "e\u0301          1.000",
-        "two lines  1.000",
-        "日本       1.000",
+        r"k\x07         mr ↓",
+        "-----------  -----",
+        r"\x1b[31mred  1.000",
+        r"bell\x07     1.000",
+        "e\u0301            1.000",
+        "two lines    1.000",
+        "日本         1.000",
     ]
 
 

@@ -120,7 +120,7 @@ def evaluate_command(
 
     Examples
     --------
-    evenrank evaluate ranks.parquet -m 'mrr,hits@10,z(mrr)' --by relation --sort mrr
+    evenrank evaluate ranks.parquet -m 'mrr,z(mrr)' --by relation --sort mrr
     evenrank evaluate *.parquet --interval delta -o table.csv
     """
     if list_all:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -115,6 +116,9 @@ class Pivot(Shown):
         models = {model: i for i, model in enumerate(dict.fromkeys(label[at] for label in made.labels))}
         rows = np.array([groups[group] for group in rest])
         columns = np.array([models[label[at]] for label in made.labels])
+        if len(set(made.labels)) < len(made.labels):
+            twice = next(one for one, times in Counter(made.labels).items() if times > 1)
+            raise InputError(f"two columns would have the same {name}", got=repr(twice[at]))
         kept = [i for i, expression in enumerate(made.expressions) if expression != COUNT]
         values = np.full((len(groups), len(models), len(kept)), np.nan)
         values[rows, columns] = made.values_by_group[:, kept]

@@ -137,6 +137,16 @@ chance mrr -> needs either a data set or numbers of candidates; got neither
 chance mrr --data wn18rr --sizes 5 -> numbers of candidates; got both
 chance mrr --sizes 0 -> numbers of candidates must be at least 1; got 0
 chance mrr --sizes -5 -> got -5
+chance mrr --sizes 14541x -> --sizes is neither a file nor numbers of candidates; got '14541x'; write
+chance mrr --sizes 5,14541x -> got '14541x' in '5,14541x'; write '14541x40932'
+chance mrr --sizes x5 -> --sizes is neither a file nor numbers of candidates; got 'x5'
+chance mrr --sizes 5x2x3 -> --sizes is neither a file nor numbers of candidates; got '5x2x3'
+chance mrr --sizes 5x-2 -> --sizes is neither a file nor numbers of candidates; got '5x-2'
+chance mrr --sizes 5x2.5 -> --sizes is neither a file nor numbers of candidates; got '5x2.5'
+chance mrr --sizes 1_000 -> --sizes is neither a file nor numbers of candidates; got '1_000'
+chance mrr --sizes 5x0 -> impossible number of targets; got 0
+chance mrr --sizes '5, ,6' -> --sizes is neither a file nor numbers of candidates; got '' in '5, ,6'
+adjust mrr=0.4 --sizes 14541x -> --sizes is neither a file nor numbers of candidates; got '14541x'
 chance mrr --sizes 14541*40932 -> --sizes is neither a file nor numbers of candidates
 chance mrr --sizes 5 --samples 0 --method sample -> got 0
 chance mrr --sizes 5 --value high -> --value must be a number; got 'high'

@@ -91,12 +91,15 @@ def _table(path: Path) -> dict[str, np.ndarray]:
         columns = {name: frame[name].to_pylist() for name in frame.column_names}
     else:
         text = path.read_bytes().decode("utf-8-sig")
+        text = text if "\n" in text else text.replace("\r", "\n")
         first, _, rest = text.partition("\n")
         text = rest if first.startswith("# evenrank ") else text
-        delimiter = "\t" if path.suffix == ".tsv" else ","
+        # as a spreadsheet does: the separator that there is most of in the header
+        delimiter = max(",\t; ", key=text.partition("\n")[0].count)
         header, *lines = [
             line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if line
         ]
+        header = ["".join(filter(str.isalpha, name.lower())) for name in header]
         if any(len(line) != len(header) for line in lines):
             raise ValueError("lines of different lengths")
         columns = {name: [line[i] for line in lines] for i, name in enumerate(header)}

@@ -72,11 +72,37 @@ def test_nan_is_the_best_score_for_ogb_and_an_error_for_evenrank():
         ),
         ({"y_pred_pos": [[1]], "y_pred_neg": [[1]]}, "^positives and negatives differ in shape"),
         ({"y_pred_pos": [1], "y_pred_neg": [[[1]]]}, r"got shapes \(1,\) and \(1, 1, 1\)"),
+        *(
+            (
+                {"y_pred_pos": [1.0, 2.0], "y_pred_neg": np.zeros((2, 3))} | {name: values},
+                f"^{name} must be real numbers; got complex numbers, which have no order; pass their",
+            )
+            for name, shape in (("y_pred_pos", 2), ("y_pred_neg", (2, 3)), ("y_pred_neg", 3))
+            for values in (
+                np.ones(shape, dtype=np.complex64),
+                np.ones(shape, dtype=complex).tolist(),
+            )
+        ),
+        ({"y_pred_pos": ["1"], "y_pred_neg": [[1]]}, "^y_pred_pos must be numbers; got type <U1$"),
+        (
+            {"y_pred_pos": [1], "y_pred_neg": np.array([["2020-01-01"]], dtype="datetime64[D]")},
+            "^y_pred_neg must be numbers; got type datetime",
+        ),
+        ({"y_pred_pos": [{}], "y_pred_neg": [[1]]}, "^y_pred_pos must be numbers; got type object$"),
     ],
 )
 def test_invalid_ogb_files_raise(given, message):
     with pytest.raises(er.errors.InputError, match=message):
         ogb.ranks(given)
+
+
+def test_complex_tensors_raise():
+    torch = pytest.importorskip("torch")
+    for name in ("y_pred_pos", "y_pred_neg"):
+        given = {"y_pred_pos": torch.ones(2), "y_pred_neg": torch.ones(2, 3)}
+        given[name] = given[name].to(torch.complex64)
+        with pytest.raises(er.errors.InputError, match=f"^{name} must be real numbers; got complex"):
+            ogb.ranks(given)
 
 
 def test_ogb_reports_what_it_reports_only():
@@ -298,6 +324,18 @@ def test_pykeen_evaluator():
         er.errors.InputError, match=r"^the evaluator holds no ranks; got nothing; create it as Rank"
     ):
         dumps.pykeen(evaluator)
+
+
+@pytest.mark.parametrize("wrong", [1 + 2j, "1", True, None, np.datetime64("2020-01-01")])
+@pytest.mark.parametrize("kind", ["optimistic", "pessimistic", "candidates"])
+@pytest.mark.parametrize("task", [TASK, None])
+def test_pykeen_arrays_of_other_types_raise(wrong, kind, task):
+    arrays = held(truth())
+    arrays[f"tail.{kind}"] = np.full(len(arrays[f"tail.{kind}"]), wrong)
+    arrays[f"head.{kind}"] = np.full(len(arrays[f"head.{kind}"]), wrong)
+    what = "candidates" if kind == "candidates" else f"{kind} ranks"
+    with pytest.raises(er.errors.InputError, match=f"^{what} must be a column of whole numbers; got"):
+        dumps.pykeen(arrays, task)
 
 
 def test_inconsistent_pykeen_arrays_raise():

@@ -705,13 +705,27 @@ GRAPH = er.Graph.of([[0, 0, 1], [1, 1, 2]], test=[[0, 0, 2], [1, 1, 0]])
 DIST = er.models.DistMult
 BAD_CALLS = [
     (
+        lambda: rank(lambda q, c: np.ones((len(q), 3), dtype=complex), GRAPH.task()),
+        ["scores must be real numbers; got complex numbers"],
+    ),
+    (
+        lambda: rank(
+            er.models.TripleScorer(lambda h, r, t: (h + r + t) * (1 + 0j), name="me"), GRAPH.task()
+        ),
+        ["the scores of me must be real numbers; got complex numbers, which have no order; pass their"],
+    ),
+    (
+        lambda: rank(lambda q, c: np.ones((len(q), 3), dtype=complex), GRAPH.task(protocol="dgl-ke")),
+        ["scores must be real numbers; got complex numbers"],
+    ),
+    (
         lambda: rank(broken(np.zeros((2, 2))), PLAIN),
         ["wrong shape", r"\(2, 2\)", r"\(2, 3\): a row per"],
     ),
     (lambda: rank(broken(np.zeros(3)), PLAIN), ["a scorer returned the wrong shape", r"\(3,\)"]),
     (lambda: rank(broken(None), PLAIN), ["a scorer returned the wrong shape"]),
     (lambda: rank(broken([["a"] * 3] * 2), PLAIN), ["a scorer must return numbers", "<U1"]),
-    (lambda: rank(broken([[1j] * 3] * 2), PLAIN), ["a scorer must return numbers", "complex"]),
+    (lambda: rank(broken([[1j] * 3] * 2), PLAIN), ["scores must be real numbers", "complex"]),
     (lambda: rank(broken([[None] * 3] * 2), PLAIN), ["a scorer must return numbers", "object"]),
     (lambda: rank(broken(np.zeros((2, 3))), LISTED), ["a scorer returned the wrong shape", r"\(2, 2\)"]),
     (lambda: rank(remainder, "test"), ["rank needs a Task", "got str", "graph.task"]),

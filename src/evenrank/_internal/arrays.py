@@ -27,13 +27,14 @@ def is_tensor(values: Any) -> bool:
     return hasattr(values, "detach")
 
 
-def array(name: str, values: Any) -> Any:
+def array(name: str, values: Any, *, real: bool = False) -> Any:
     """Convert to an array of floats; floats of NumPy and torch are not copied.
 
-    Tensors on the CPU become NumPy arrays; those on other devices stay there.
+    Tensors on the CPU become NumPy arrays; those on other devices stay there. Complex numbers become
+    pairs of real ones, as in embeddings; with `real`, as in scores, they are an error.
     """
     if is_tensor(values):
-        return _tensor(dense(name, values))
+        return _tensor(name, dense(name, values), real)
     try:
         result = np.asarray(values)
     except ValueError:
@@ -43,6 +44,8 @@ def array(name: str, values: Any) -> Any:
     if result.dtype.kind in "iub":
         return result.astype(np.float64)
     if result.dtype.kind == "c":
+        if real:
+            raise complex_error(name)
         # real parts, then imaginary parts
         result = np.concatenate([result.real, result.imag], axis=-1)
     if result.dtype.kind != "f":
@@ -75,11 +78,19 @@ def dense(name: str, values: Any) -> Any:
     return values.detach().float() if str(values.dtype) == "torch.bfloat16" else values.detach()
 
 
-def _tensor(values: Any) -> Any:
+def complex_error(name: str) -> InputError:
+    """Build the error for complex numbers where only real ones have a meaning."""
+    do = "pass their real parts or absolute values"
+    return InputError(f"{name} must be real numbers", got="complex numbers, which have no order", do=do)
+
+
+def _tensor(name: str, values: Any, real: bool) -> Any:
     on_host = str(getattr(values, "device", "cpu")) == "cpu"
     if on_host:
-        return array("tensor", values.cpu().numpy())
+        return array(name, values.cpu().numpy(), real=real)
     if values.is_complex():
+        if real:
+            raise complex_error(name)
         return join(values.real, values.imag)
     return values if values.is_floating_point() else values.double()
 

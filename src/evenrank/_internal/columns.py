@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.names import count_name
 from evenrank.errors import InputError
 
 COUNTS = ("better", "equal", "candidates")
 LARGEST = 10**9
+MOST_COUNTED = 2**53  # floats represent counts exactly up to here
+HEAVIEST = 1e50  # of weights: fourth powers of as many as can be counted can be added
 TEXT = (".csv", ".tsv", ".txt")
 
 
@@ -150,6 +153,17 @@ def integer(name: str, value: Any, least: int, most: int = LARGEST) -> int:
     return int(column[0])
 
 
+def counts(values: ArrayLike) -> Ints:
+    """Check numbers of targets: whole, not negative, and exact as floats when they are added."""
+    count = integers("counts", values, 0, MOST_COUNTED)
+    total = float(count.sum(dtype=float))
+    if total < 2 * MOST_COUNTED:  # exact, where integers cannot overflow
+        total = int(count.sum())
+    if total > MOST_COUNTED:
+        raise InputError("impossible number of targets", got=f"{total:.3g}", allowed="1 to 2^53")
+    return count
+
+
 def repeat(name: str, column: Ints, rows: int) -> Ints:
     """Repeat a single number; any other length than `rows` is an error."""
     if len(column) == 1 and rows != 1:
@@ -174,15 +188,23 @@ def check_weights(weight: Floats) -> None:
     if not np.isfinite(weight).all() or (weight < 0).any():
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
         raise InputError("weights must be finite and not negative", got=float(bad))
-    if not (weight > 0).any():
+    largest = float(weight.max())
+    if not largest:
         raise InputError("at least one weight must be positive", got="only zeros")
+    if not 1 / HEAVIEST <= largest <= HEAVIEST:  # or sums of their powers overflow
+        raise InputError(
+            f"weights are too {'large' if largest > 1 else 'small'} to be added",
+            got=f"a largest weight of {largest:g}",
+            allowed=f"{1 / HEAVIEST:g} to {HEAVIEST:g}",
+            do="divide them by their largest",
+        )
 
 
 def key(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
     """Check a key column: numbers stay numbers, everything else becomes text."""
-    if name in (*COUNTS, "weight"):
-        raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
     column = as_array(f"key {name}", values)
+    if count_name(name, numbers=column.dtype.kind in "iuf") is not None:
+        raise InputError("a key column has the name of a count", got=repr(name), do="rename it")
     if column.ndim == 1 and column.dtype.kind not in "iufb":
         column = as_texts(column)
     if column.ndim == 0:

@@ -10,6 +10,7 @@ memory. Every reader goes through this module, which
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -46,6 +47,13 @@ DAMAGED = "it may be damaged, truncated or of another format"
 ARRAYS = "it may be damaged, or of another format than .npy and .npz"
 STEP = 1 << 24  # bytes that are unpacked at a time
 COPIES = 6  # of a text in memory while it is split, about, the columns included
+# the longest first: UTF-32 starts like UTF-16
+ENCODINGS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 VERSIONS = (b"\1\0", b"\2\0", b"\3\0")  # of NumPy's format
 CELL = 16  # bytes of a text in a column of polars, and of a number of more than 8 bytes
 REASON = 200  # most letters of what a library says
@@ -149,6 +157,25 @@ def _bounded(file: IO[bytes] | gzip.GzipFile, path: Path, copies: float) -> byte
         if copies * size > most:  # the end may be far
             check_fits(copies * size, "what this file unpacks to", where=str(path))
     return b"".join(pieces)
+
+
+def as_utf8(raw: bytes, path: str | os.PathLike[str]) -> bytes:
+    """Return text in UTF-8, without a mark of byte order, with lines that end in a line feed."""
+    encoding = next((name for mark, name in ENCODINGS.items() if raw.startswith(mark)), "utf-8")
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    if encoding == "utf-8" and b"\0" in raw:
+        raise InputError(f"{path}: a binary file, not text", do="save it as UTF-8 text")
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line, byte = raw.count(b"\n", 0, error.start) + 1, raw[error.start]
+        what = "not UTF-8" if encoding == "utf-8" else f"not {encoding.upper()}, as its first bytes say"
+        raise InputError(
+            f"{path}:{line}: {what}", got=f"byte 0x{byte:02x}", do="save it as UTF-8"
+        ) from None
+    if encoding != "utf-8":
+        raw = text.encode()
+    return raw.replace(b"\r", b"\n") if b"\n" not in raw else raw  # as old Macs ended lines
 
 
 # JSON ---------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from evenrank._internal.columns import errors_name_file, is_whole
-from evenrank._internal.reading import content
+from evenrank._internal.names import COUNTS, folded
+from evenrank._internal.reading import as_utf8, content
 from evenrank._internal.table import Table, defined
 from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
@@ -36,6 +37,9 @@ from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, baseline, published
 from evenrank.ranks.files import numbers, read_table
+
+# columns of a file of sizes, beside those of ranks
+SIZES = {"size": "size", "sizes": "size", "count": "count", "counts": "count"}
 
 
 @app.command("chance")
@@ -244,23 +248,23 @@ def _read_sizes(text: str) -> Histogram:
         return _sizes_from_file(path)
     size: list[int] = []
     count: list[int] = []
-    try:
-        for part in text.split(","):
-            one, _, times = part.strip().partition("x")
-            size.append(int(one))
-            count.append(int(times or 1))
-    except ValueError:
-        raise InputError(
-            "--sizes is neither a file nor numbers of candidates",
-            got=repr(text),
-            do="write '14541x40932' (candidates x tasks), '100,200,300', or the name of a file",
-        ) from None
+    for part in text.split(","):
+        one, by, times = (word.strip() for word in part.partition("x"))
+        if not is_whole(one.removeprefix("-")) or (by and not is_whole(times)):
+            which = "" if part == text else f" in {text!r}"
+            raise InputError(
+                "--sizes is neither a file nor numbers of candidates",
+                got=f"{part.strip()!r}{which}",
+                do="write '14541x40932' (candidates x tasks), '100,200,300', or the name of a file",
+            )
+        size.append(int(one))
+        count.append(int(times or 1))
     return read_sizes(size, count)
 
 
 def _sizes_from_file(path: Path) -> Histogram:
     if path.suffix.lower() == ".txt":
-        words = content(path).decode(errors="replace").split()
+        words = as_utf8(content(path), path).decode().split()
         bad = next((word for word in words if not is_whole(word)), None)
         if bad is not None or not words:
             raise InputError(
@@ -269,10 +273,17 @@ def _sizes_from_file(path: Path) -> Histogram:
         return read_sizes([int(word) for word in words])
     frame, _ = read_table(path)
     with errors_name_file(str(path)):
-        have = {name: numbers(frame, name) for name in ("count", "weight") if name in frame.columns}
+        have: dict[str, str] = {}
+        for column in frame.columns:
+            name = SIZES.get(folded(column)) or COUNTS.get(folded(column))
+            if name in have:
+                got = f"{have[name]!r} and {column!r}"
+                raise InputError(f"two columns mean {name}", got=got, do="rename or remove one")
+            have |= {name: column} if name else {}
+        given = {name: numbers(frame, have[name]) for name in ("count", "weight") if name in have}
         for name in ("size", "candidates"):
-            if name in frame.columns:
-                return read_sizes(numbers(frame, name), have.get("count"), have.get("weight"))
+            if name in have:
+                return read_sizes(numbers(frame, have[name]), given.get("count"), given.get("weight"))
     raise InputError(
         f"{path} has no column of candidates",
         got=f"columns {', '.join(frame.columns)}",

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from evenrank._internal.reading import as_utf8
 from evenrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
 BLANK = b" \t\r\v\f"
 MARK = "\ufeff"  # also at the start of a later line, where files were concatenated
-# the longest first: UTF-32 starts like UTF-16
-ENCODINGS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 LIKELY = 4  # letters of a word that is rarely a name and a word of a header
 HEADERS = {
     word: part
@@ -69,7 +63,7 @@ def read_text(
     """Split lines into columns of text; a header names the columns, a count of lines is checked."""
     import polars as pl
 
-    raw, width = _decoded(raw, file), len(columns)
+    raw, width = as_utf8(raw, file), len(columns)
     first, count = 1, b""
     if counted:
         count, _, raw = raw.partition(b"\n")
@@ -103,25 +97,6 @@ def read_text(
         left_out.insert(0, f"the spaces around {trimmed:,} name{'s' * (trimmed > 1)}")
     notes = (f"{file.name}: left out {' and '.join(left_out)}",) if left_out else ()
     return Table(frame, f"{file}:", first, lines, named, notes)
-
-
-def _decoded(raw: bytes, file: Path) -> bytes:
-    """Return the text in UTF-8, with lines that end in a line feed."""
-    encoding = next((name for mark, name in ENCODINGS.items() if raw.startswith(mark)), "utf-8")
-    raw = raw.removeprefix(codecs.BOM_UTF8)
-    if encoding == "utf-8" and b"\0" in raw:
-        raise InputError(f"{file}: a binary file, not text", do="save it as UTF-8 text")
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        line, byte = raw.count(b"\n", 0, error.start) + 1, raw[error.start]
-        what = "not UTF-8" if encoding == "utf-8" else f"not {encoding.upper()}, as its first bytes say"
-        raise InputError(
-            f"{file}:{line}: {what}", got=f"byte 0x{byte:02x}", do="save it as UTF-8"
-        ) from None
-    if encoding != "utf-8":
-        raw = text.encode()
-    return raw.replace(b"\r", b"\n") if b"\n" not in raw else raw  # as old Macs ended lines
 
 
 Lines: TypeAlias = tuple[bytes, Sequence[int] | None, list[str]]  # text, line numbers, what was left out

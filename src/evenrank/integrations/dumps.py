@@ -184,7 +184,12 @@ def pykeen(
     ranked = arrays.get("triples") if triples is None else triples
     if ranked is not None:
         keys |= _parts(ranked, [len(column) for kind in held for column in kind], len(sides))
-    low, high, candidates = map(np.concatenate, held)
+    low, high, candidates = (
+        columns.integers(name, np.concatenate(parts), 1)
+        for name, parts in zip(
+            ("optimistic ranks", "pessimistic ranks", "candidates"), held, strict=True
+        )
+    )
     if task is None:
         return Ranks.between(low, high, candidates, keys=keys, protocol={"model": model})
     if ranked is None:

@@ -70,7 +70,9 @@ def ranks(
     missing = [name for name in (POSITIVE, NEGATIVE) if name not in predictions]
     if missing:
         raise InputError(f"no {missing[0]}", got=", ".join(map(str, predictions)) or "nothing")
-    positive, negative = (host(array(name, predictions[name])) for name in (POSITIVE, NEGATIVE))
+    positive, negative = (
+        host(array(name, predictions[name], real=True)) for name in (POSITIVE, NEGATIVE)
+    )
     own = negative.ndim == 2
     if positive.ndim != 1 or negative.ndim not in (1, 2) or (own and len(positive) != len(negative)):
         raise InputError(

@@ -121,6 +121,8 @@ def _flat(name: str, rows: Sequence[ArrayLike] | NDArray[Any]) -> Lists:
     """Concatenate lists, or the rows of a matrix."""
     if getattr(rows, "ndim", 0) == 2:
         matrix = np.asarray(host(rows))
+        if matrix.dtype.kind not in "iuf":
+            raise InputError(f"{name} must be a matrix of numbers", got=f"type {matrix.dtype}")
         return Lists(offsets(np.full(len(matrix), matrix.shape[1])), matrix.ravel())
     arrays = [columns.as_array(name, row) for row in (rows if isinstance(rows, Iterable) else [rows])]
     if any(array.ndim != 1 or (array.size and array.dtype.kind not in "iuf") for array in arrays):

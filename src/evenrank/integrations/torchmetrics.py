@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Ints, nan_error
+from evenrank._internal.arrays import Ints, complex_error, nan_error
 from evenrank._internal.optional import need
 from evenrank.errors import InputError
 from evenrank.metrics.grammar import Metrics, listed, parse
@@ -188,9 +188,12 @@ def _counted(scores: Tensor, target: Tensor | None, known: Tensor | None) -> tup
 def _tensor(name: str, values: Any) -> Tensor:
     """Convert to a tensor."""
     try:
-        return torch.as_tensor(values)
+        tensor = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(f"{name} must be a tensor of numbers", got=type(values).__name__) from None
+    if tensor.is_complex():
+        raise complex_error(name)
+    return tensor
 
 
 def _host(tensor: Tensor) -> NDArray[Any]:

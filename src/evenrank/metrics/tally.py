@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.columns import checked, from_ranks
+from evenrank._internal.columns import counts as checked_counts
 from evenrank.errors import InputError
 from evenrank.metrics.ties import Ranges, Ties, check_ties
 
@@ -48,7 +49,7 @@ class Histogram:
     def of(cls, counts: ArrayLike | None = None, **columns: ArrayLike) -> Histogram:
         """Group equal rows and add their counts, by default 1."""
         arrays = {name: np.asarray(column) for name, column in columns.items()}
-        given = None if counts is None else np.asarray(counts, dtype=np.int64)
+        given = None if counts is None else checked_counts(counts)
         grouped, sums = _group(list(arrays.values()), given)
         return cls(dict(zip(arrays, grouped, strict=True)), sums)
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Ints, dense, is_tensor, place, to
+from evenrank._internal.arrays import Ints, complex_error, dense, is_tensor, place, to
 from evenrank._internal.checks import check_type
 from evenrank._internal.columns import integer
 from evenrank.errors import EvenrankError, InputError
@@ -259,11 +259,13 @@ class TripleScorer:
     def _values(self, scores: Any, given: list[Ints]) -> tuple[NDArray[Any], float]:
         half = COARSE if getattr(getattr(scores, "dtype", None), "itemsize", 8) == 2 else FINE
         if is_tensor(scores):
-            return dense(f"the scores of {self.name}", scores).cpu().numpy(), half
+            scores = dense(f"the scores of {self.name}", scores).cpu().numpy()
         try:
             values = None if isinstance(scores, dict | tuple) else np.asarray(scores)
         except ValueError:  # ragged rows
             values = None
+        if values is not None and values.dtype.kind == "c":
+            raise complex_error(f"the scores of {self.name}")
         if values is None or values.dtype.kind not in "iufb":
             raise InputError(
                 f"{self.name} must return an array of scores",

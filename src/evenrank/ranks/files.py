@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal import columns, reading
+from evenrank._internal.names import meanings
 from evenrank.errors import InputError
+from evenrank.ranks.text import read_text
 
 if TYPE_CHECKING:
     import polars as pl
 
+Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 METADATA = "evenrank"
 FORMATS = "it may be damaged, truncated or of another format than .parquet, .csv and .tsv"
 WIDE = ("Int128", "UInt128")  # types of polars that NumPy lacks
@@ -32,26 +34,31 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
             got=str(path),
             do=f"pass a file, or read all with er.stream('{path}')",
         )
-    mark, kind = f"# {METADATA} ".encode(), path.suffix.lower()
-    if kind in columns.TEXT:
-        text = reading.content(path).removeprefix(codecs.BOM_UTF8)
-        own = text.startswith(mark)
-        protocol: str | bytes = text[len(mark) : text.find(b"\n") % (len(text) + 1)] if own else b"{}"
-        with reading.translated(path, do=FORMATS):
-            frame = pl.read_csv(
-                codecs.BOM_UTF8 + text,  # else polars takes names like "x\x01" for compressed data
-                separator="," if kind == ".csv" else "\t",
-                skip_lines=int(own),
-                infer_schema=False,
-            )
+    if path.suffix.lower() in columns.TEXT:
+        frame, protocol = read_text(reading.content(path), path, METADATA, FORMATS)
         with columns.errors_name_file(str(path)):
             for column in frame:  # an empty text is written as ""
                 _check_null(column, f"empty cell in column {column.name}, or a line cut short")
         return frame, read_protocol(protocol, path)
     frame = reading.read_parquet(path, path, extra=EXTRA, do=FORMATS)
     with reading.translated(path, do=FORMATS):
-        protocol = pl.read_parquet_metadata(path).get(METADATA, "{}")
-    return frame, read_protocol(protocol, path)
+        stated = pl.read_parquet_metadata(path).get(METADATA, "{}")
+    return frame, read_protocol(stated, path)
+
+
+def with_our_names(frame: Frame, *given: str) -> Frame:
+    """Rename the columns of a table whose names mean those of ranks; `given` are not missing."""
+    import polars as pl
+
+    def are_numbers(name: str) -> bool:
+        kind = frame.collect_schema()[name]
+        if kind != pl.String:
+            return kind.is_numeric()
+        cells = frame.lazy().select(pl.col(name).str.strip_chars().cast(pl.Float64, strict=False))
+        return bool(cells.select((pl.len() > 0) & pl.first().is_not_null().all()).collect().item())
+
+    named = meanings(frame.collect_schema().names(), are_numbers, given)
+    return frame.rename(named) if named else frame
 
 
 def read_protocol(text: str | bytes, path: str | Path) -> dict[str, Any]:

@@ -29,13 +29,14 @@ from evenrank._internal.arrays import Floats, Ints, nan_error, read_only
 from evenrank._internal.checks import check_type
 from evenrank._internal.export import Framed
 from evenrank._internal.files import as_path, replacing
+from evenrank._internal.names import near
 from evenrank._internal.table import Table
 from evenrank.errors import InputError, Option
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, evaluate
-from evenrank.ranks.files import METADATA, key_array, numbers, read_table
+from evenrank.ranks.files import METADATA, key_array, numbers, read_table, with_our_names
 from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol
 
@@ -415,7 +416,8 @@ class Ranks(Framed):
                     got=type(frame).__name__,
                     do="pass a polars, pandas or Arrow table, or columns of one length",
                 ) from None
-        return cls._from_polars(frame, where, candidates, protocol)
+        frame = with_our_names(frame, *["candidates"] * (candidates is not None))
+        return cls.from_named(frame, where, candidates, protocol)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Self:
@@ -442,16 +444,29 @@ class Ranks(Framed):
         path = as_path(path)
         frame, protocol = read_table(path)
         with columns.errors_name_file(str(path)):
-            return cls._from_polars(frame, str(path), candidates, protocol)
+            frame = with_our_names(frame, *["candidates"] * (candidates is not None))
+            return cls.from_named(frame, str(path), candidates, protocol)
 
     @classmethod
-    def _from_polars(
+    def from_named(
         cls,
         frame: pl.DataFrame,
         where: str,
         candidates: ArrayLike | None,
         protocol: Protocol | Mapping[str, Any] | None,
     ) -> Self:
+        """Create ranks from a table whose columns have the names of the file schema, without aliases.
+
+        Parameters
+        ----------
+        frame, where, candidates, protocol
+            As for `from_frame`.
+
+        Returns
+        -------
+        Ranks
+            The ranks.
+        """
         have = set(frame.columns)
         if candidates is None and "candidates" in have:
             candidates = numbers(frame, "candidates")
@@ -954,5 +969,5 @@ def _columns_missing(where: str, have: Sequence[str]) -> InputError:
         f"{where} has no columns of ranks",
         got=f"columns {', '.join(have) or '(none)'}",
         allowed="better and equal, rank, or optimistic and pessimistic",
-        do="rename the columns",
+        do=near(have) or "rename the columns",
     )

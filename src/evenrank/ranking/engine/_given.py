@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenrank._internal.arrays import Ints, array, dense, host, is_tensor
+from evenrank._internal.arrays import Ints, array, complex_error, dense, host, is_tensor
 from evenrank.errors import InputError
 from evenrank.ranking.engine import numpy_kernels
 from evenrank.ranking.engine._count import CHUNK, Block, in_blocks, table_of
@@ -46,7 +46,7 @@ def compared(function: Function, factored: Factored | None, yardstick: Yardstick
     """Return a function of what a library compares instead of scores, on the scale of its scores."""
 
     def keys(queries: Ints, candidates: Candidates) -> Any:
-        scores = host(array("scores", function(queries, candidates)))
+        scores = host(array("scores", function(queries, candidates), real=True))
         if factored is not None and factored.form == "l2":
             scores = -np.sqrt(-scores)  # a distance, which is squared here
         if factored is not None and factored.form != "dot":
@@ -232,6 +232,8 @@ def _given(scores: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             got=f"{result.shape}",
             allowed=f"{shape}: a row per query, a column per candidate",
         )
+    if result.dtype.kind == "c":
+        raise complex_error("scores")
     if result.dtype.kind not in "iufb":
         raise InputError("a scorer must return numbers", got=f"type {result.dtype}")
     kinds = {2: np.float32, 16: np.float64}  # the kernels count in float32 and float64

@@ -34,7 +34,9 @@ def _content(plan: Plan) -> Iterator[tuple[str, Any]]:
     for part, scorer in plan:
         if not isinstance(scorer, Factored):
             yield from _arrays(scorer.scorer)
-            yield from (("scores", host(array("scores", some))) for some in _sample(part, scorer))
+            yield from (
+                ("scores", host(array("scores", some, real=True))) for some in _sample(part, scorer)
+            )
             continue
         yield "form", scorer.form
         if memory(scorer.table) not in seen:  # most models have one table for heads and tails

@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from evenrank._internal.columns import COUNTS, LARGEST, TEXT, errors_name_file
+from evenrank._internal.columns import COUNTS, HEAVIEST, LARGEST, TEXT, errors_name_file
 from evenrank._internal.reading import check_regular, check_rows, translated
 from evenrank.errors import InputError
-from evenrank.ranks.files import FORMATS, METADATA, numbers, read_protocol, read_table
+from evenrank.ranks.files import FORMATS, METADATA, numbers, read_protocol, read_table, with_our_names
 from evenrank.ranks.ranks import TRIPLE, Groups, Ranks
 from evenrank.ranks.streams._dense import COUNT, Dense, count_in_tables
 from evenrank.ranks.streams._files import Part, cut, local, scan
@@ -65,10 +65,12 @@ def count(part: Part, question: Question) -> Tallies:
 def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
     with _reading(where, path):
         frame, protocol = _open(path, part)
+        with errors_name_file(where):
+            frame = with_our_names(frame, *["candidates"] * (question.candidates is not None))
         none = frame.head(0).collect()
     with errors_name_file(where):
         # ranks without rows check the columns
-        empty = Ranks.from_frame(none, candidates=question.candidates, protocol=protocol, where=where)
+        empty = Ranks.from_named(none, where, question.candidates, protocol)
         if question.by:
             Groups(empty, question.by)
         units = _units(empty, question.average)
@@ -215,7 +217,7 @@ def _valid(ranks: pl.DataFrame, sizes: pl.DataFrame) -> bool:
     candidates, weight = pl.col("candidates"), pl.col("weight")
     wrong = [
         ranks.select((pl.col("better", "equal") < 0) | (pl.col("better", "equal") > LARGEST)),
-        ranks.select(~weight.is_finite() | (weight < 0)),
+        ranks.select(~weight.is_finite() | (weight < 0) | (weight > HEAVIEST)),
         sizes.select((candidates < 1) | (candidates > LARGEST) | (pl.col(WORST) >= candidates)),
     ]
     return not any(column.any() for frame in wrong for column in frame)
@@ -237,7 +239,7 @@ def _by_rows(
             # `Ranks` need a positive weight, slices of a file do not
             weightless = "weight" in rows.columns and not numbers(rows, "weight").any()
             rows = rows.drop("weight") if weightless else rows
-            ranks = Ranks.from_frame(rows, candidates=question.candidates, where=where)
+            ranks = Ranks.from_named(rows, where, question.candidates, None)
             if units:
                 ranks.units(question.average)
         table = ranks.to_polars().lazy()

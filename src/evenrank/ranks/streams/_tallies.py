@@ -191,8 +191,8 @@ class Tallies:
         if "weight" not in self.ranks.columns:
             return self
         weights = self.ranks["weight"]
-        if len(weights) and not (weights > 0).any():
-            raise InputError("at least one weight must be positive", got="only zeros")
+        if len(weights):
+            columns.check_weights(weights.to_numpy())
         if self.question.average != "micro" and (weights != 1).any():
             # sums of weights would depend on their order
             raise InputError(

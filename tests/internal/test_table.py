@@ -157,6 +157,17 @@ def test_names_break_between_words_and_numbers_do_not():
     assert wrapped("unbreakable", 4) == ["unbreakable"]
 
 
+def test_names_in_several_columns_share_the_room():
+    names = [f"{model}-fb15k237-dim200-margin9-seed1" for model in ("transe", "rotate")]
+    table = Table(["first", "second", "p"], [[*names, "0.05"]], labels=2)
+    assert table.text(60).splitlines() == [
+        "first                       second                         p",
+        "--------------------------  --------------------------  ----",
+        "transe-fb15k237-dim200-     rotate-fb15k237-dim200-     0.05",
+        "  margin9-seed1               margin9-seed1",
+    ]
+
+
 def test_the_width_is_that_of_columns_or_of_a_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "72")
     assert terminal_width() == 72

@@ -220,9 +220,7 @@ def _fitted(
             left_out.append(name)
     if total(narrow) > width:
         narrow = least
-    room = width - total(narrow)
-    for j in sorted(kept, key=lambda j: whole[j] - narrow[j]):
-        wider = max(0, min(room, whole[j] - narrow[j]))
-        narrow[j] += wider
-        room -= wider
+    for _ in range(width - total(narrow)):  # the narrowest first, so that columns share what is left
+        if broken := [j for j in kept if narrow[j] < whole[j]]:
+            narrow[min(broken, key=lambda j: narrow[j])] += 1
     return kept, _widened(groups, kept, narrow), left_out

@@ -138,6 +138,15 @@ def test_a_single_model_has_its_groups_as_rows():
     assert cells(ranks.evaluate("mrr", "mr").to_latex())[0] == ["", "0.611", "2.00"]
 
 
+def test_more_groups_than_models_are_rows():
+    labels = [(model, group) for model in ("transe", "rotate") for group in ("r", "s", "t")]
+    result = made([[0.1], [0.2], [0.3], [0.3], [0.2], [0.1]], labels=labels, names=("model", "relation"))
+    assert cells(result.to_latex())[0] == ["r", "0.100", r"\textbf{0.300}"]
+    assert "Relation & MRR & MRR" in result.to_latex()
+    assert r"\multicolumn{1}{c}{TransE} & \multicolumn{1}{c}{RotatE}" in result.to_latex()
+    assert "Model & MRR & MRR & MRR" in result.to_latex(layout="models")
+
+
 def test_a_missing_model_is_a_dash():
     table = made(
         [[0.4], [0.5], [0.6]], labels=[("d", "a"), ("d", "b"), ("e", "a")], names=("data", "model")

@@ -157,8 +157,7 @@ def paper(
     given = Options(**style)
     models, groups, rows = _axes(made, given)
     metrics = Axis("Metric", range(len(made.expressions)), _metric_names(made.expressions, given))
-    grouped = groups.several or groups.title != DATA_SET
-    layout = given.layout or _layout(models, groups, metrics, grouped=grouped)
+    layout = given.layout or _layout(models, groups, metrics)
     cells: dict[tuple[Any, Any, int], str] = {}
     styles = {1: r"\textbf{%s}", 2: r"\underline{%s}", 0: "%s"}
     used: set[int] = set()
@@ -187,12 +186,16 @@ def paper(
 # Layout -------------------------------------------------------------------------------------------
 
 
-def _layout(models: Axis, groups: Axis, metrics: Axis, *, grouped: bool) -> Layout:
-    """Choose the first layout that is narrow enough; a single model has a row per group."""
+def _layout(models: Axis, groups: Axis, metrics: Axis) -> Layout:
+    """Choose the first layout that is narrow enough.
+
+    Models are not the rows if there is only one, or more groups of a data set, such as relations.
+    """
     m, g, e = (len(axis.keys) for axis in (models, groups, metrics))
     columns: dict[Layout, int] = {"models": g * e, "data": m * e, "long": e, "metrics": m * g}
     order: list[Layout] = ["models", "data", "long", "metrics"]
-    if grouped and not models.several:
+    parts = groups.title != DATA_SET
+    if (m == 1 and (g > 1 or parts)) or (parts and g > m):
         order.remove("models")
     return next((layout for layout in order if columns[layout] <= WIDEST), "long")
 

@@ -175,7 +175,7 @@ def paper(
                     scale = 100.0 if in_percent(expression, given.percent) else 1.0
                     written += _spread(float(spreads[at]) * scale, text)
                 cells[group, model, column] = written
-    caption = _caption(models, groups, made, layout)
+    caption = _caption(models, groups, made, layout, given)
     best = "Best values are bold"
     notes = [f"{best}, second best are underlined." if 2 in used else f"{best}."] * (1 in used)
     notes += [note] * bool(note) + percent_note(made.expressions, given)
@@ -390,19 +390,18 @@ def _grid(
             blocks += [] if again else [i]
         body.append([*titles, *(found(row, column) or "--" for column in columns)])
     corner = [axis.title for axis in left]
-    header = [
-        [*[""] * len(left), *(axis.names[column[i]] for column in columns)]
-        for i, axis in enumerate(top)
-        if axis.several or axis is top[-1]
-    ]
+    lines = [i for i, axis in enumerate(top) if axis.several] or [len(top) - 1]
+    header = [[*[""] * len(left), *(top[i].names[column[i]] for column in columns)] for i in lines]
     header[-1][: len(left)] = corner
     return Grid(header, body, len(left), blocks)
 
 
-def _caption(models: Axis, groups: Axis, made: Evaluation[Any], layout: Layout) -> str:
+def _caption(models: Axis, groups: Axis, made: Evaluation[Any], layout: Layout, given: Options) -> str:
     """Say what the table shows, unless the caption is given."""
     shown = layout in ("models", "long") or models.several
-    words = ["Results"]
+    alone = made.expressions[0] if len(made.expressions) == 1 else None
+    words = ["Results" if alone is None else given.own(str(alone)) or metric_name(alone, given.hits)]
+    words = [escape(word) for word in words]
     if not shown and models.keys[0]:
         words.append(f"of {models.names[models.keys[0]]}")
     kinds = [name for name in made.label_names if name not in (*MODEL, DATA)]

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 
 MEMORY = 2 << 30  # bytes that reading may take, beside what the process has after its imports
-SECONDS = 30  # until a file counts as one that hangs
+SECONDS = 60  # until a file counts as one that hangs
 LONGEST = 13_000  # letters of an error: escapes are longer than what they stand for
 GOOD = ("equal", "different", "error")
 OUTCOMES = (*GOOD, "misread", "several lines", "traceback", "crash", "hang", "memory")

@@ -43,7 +43,7 @@ FAULTS = {
     "traceback": "raise RuntimeError",
     "crash": "import os; os.abort()",
     "hang": "import time; time.sleep(60)",
-    "memory": "calls.append(1); len(calls) > 1 and calls.append(b'x' * 10**8)",
+    "memory": "calls.append(1); len(calls) > 1 and calls.append(b'x' * 10**9)",
     "several lines": "import sys; sys.stderr.write('evenrank: one\\ntwo\\n'); sys.exit(2)",
 }
 

@@ -244,9 +244,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read the manifest, or return None if there is none yet."""
     if not path.exists():
         return None
-    raw = content(path)
     try:
-        manifest = parse_json(raw, str(path))
+        manifest = parse_json(content(path), str(path))
         own = manifest.pop(OWN, None)
         if type(manifest["queries"]) is not int or manifest["queries"] < 1:
             raise TypeError

@@ -109,6 +109,14 @@ def test_ctrl_c_while_modules_are_imported(module):
     assert done.stderr.count("\n") == 1
 
 
+def test_lists_of_sizes_may_be_longer_than_names_of_files():
+    short, long = (
+        run("chance", "mrr", "--sizes", sizes)[:2] for sizes in ("100x5000", ",".join(["100"] * 5000))
+    )
+    assert short == long
+    assert short[0] == 0
+
+
 def test_messages_show_control_characters_and_have_a_limit():
     nasty = "a\x1b[2J\u202e\x9b\u2028\ud800b"
     message = str(InputError(f"unknown name {nasty}", got=nasty * 1000, do=nasty))

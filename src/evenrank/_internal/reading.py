@@ -255,11 +255,17 @@ def check_header(file: IO[bytes], size: int) -> None:
 
 
 def read_parquet(
-    source: Path | bytes, where: str | os.PathLike[str], *, extra: int = 0, do: str = DAMAGED
+    source: Path | bytes,
+    where: str | os.PathLike[str],
+    *,
+    extra: int = 0,
+    do: str = DAMAGED,
+    instead: str | None = None,
 ) -> pl.DataFrame:
     """Read a table completely: raise an error if it has other rows than its footer says.
 
-    `extra` is how many bytes the caller needs for each row, beside the table.
+    `extra` is how many bytes the caller needs for each row, beside the table; `instead` says what to do
+    if there is not enough memory.
     """
     import polars as pl
 
@@ -269,7 +275,7 @@ def read_parquet(
         rows = parquet_rows(source)
         names = pl.read_parquet_schema(_seekable(source))
         each = extra + sum(map(_width, names.values()))
-        check_fits(rows * each, f"this table of {rows:,} rows", where=os.fspath(where))
+        check_fits(rows * each, f"this table of {rows:,} rows", do=instead, where=os.fspath(where))
         # its name is no pattern, and folders above it hold no columns
         frame = pl.read_parquet(_seekable(source), glob=False, hive_partitioning=False)
         check_rows(len(frame), rows)

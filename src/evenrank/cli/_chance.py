@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from math import exp
 from pathlib import Path
 from typing import Annotated
@@ -243,9 +244,8 @@ def explore_command(
 
 
 def _read_sizes(text: str) -> Histogram:
-    path = Path(text)
-    if path.is_file():
-        return _sizes_from_file(path)
+    if os.path.isfile(text):  # false for lists that are longer than names may be
+        return _sizes_from_file(Path(text))
     size: list[int] = []
     count: list[int] = []
     for part in text.split(","):

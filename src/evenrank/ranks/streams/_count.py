@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING
 from evenrank._internal.columns import COUNTS, HEAVIEST, LARGEST, TEXT, errors_name_file
 from evenrank._internal.reading import check_regular, check_rows, translated
 from evenrank.errors import InputError
-from evenrank.ranks.files import FORMATS, METADATA, numbers, read_protocol, read_table, with_our_names
+from evenrank.ranks.files import (
+    FORMATS,
+    METADATA,
+    WIDE,
+    numbers,
+    read_protocol,
+    read_table,
+    with_our_names,
+)
 from evenrank.ranks.ranks import TRIPLE, Groups, Ranks
 from evenrank.ranks.streams._dense import COUNT, Dense, count_in_tables
 from evenrank.ranks.streams._files import Part, cut, local, scan
@@ -182,7 +190,8 @@ def _columns(frame: pl.LazyFrame, keys: Sequence[str]) -> list[pl.Expr]:
     def key(name: str) -> pl.Expr:
         if schema[name].is_float():
             return pl.col(name).fill_nan(None)  # both are NaN in `Ranks`
-        kept = schema[name].is_numeric() or schema[name] == pl.Boolean
+        whole = schema[name].is_integer() and str(schema[name]) not in WIDE
+        kept = whole or schema[name] == pl.Boolean
         return pl.col(name) if kept else pl.col(name).cast(pl.String).fill_null("")
 
     def given() -> pl.Expr:

@@ -167,7 +167,12 @@ class Table:
         if laid.left_out:
             notes.insert(0, f"left out at {width} columns: {', '.join(laid.left_out)} (all: {more})")
         if width is not None:
-            notes = [line for note in notes for line in wrapped(note, width, names=False)]
+            begins = [note[: len(note) - len(note.lstrip())] for note in notes]
+            notes = [
+                line
+                for note, begin in zip(notes, begins, strict=True)
+                for line in wrapped(note, width, indent=begin, names=False)
+            ]
         return laid.header, laid.rows, notes
 
     def _from_the_right(self) -> list[str]:

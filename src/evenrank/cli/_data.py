@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, get_args
@@ -9,6 +10,7 @@ from typing import Annotated, get_args
 import typer
 
 from evenrank._internal.files import expanded
+from evenrank._internal.terminal import terminal_width, wrapped
 from evenrank.cli._command import App
 from evenrank.cli._output import echo_json, show_rows
 from evenrank.cli._shell import (
@@ -121,7 +123,13 @@ def data_show(
     """
     entry = None if expanded(graph).exists() else registry.lookup(graph)
     about = {} if entry is None else _about(entry)
-    lines = [f"  {label:9}  {text}" for label, text in about.items() if text]
+    width = terminal_width() or sys.maxsize
+    lines = [
+        line
+        for label, text in about.items()
+        if text
+        for line in wrapped(f"  {label:9}  {text}", width, indent=" " * 13, names=False)
+    ]
     if entry is not None and about["where"] in ("download", "numbers only"):
         counts = {"entities": entry.entities, "relations": entry.relations}
         content: dict[str, object] = {"name": entry.name, **counts, "splits": entry.splits}

@@ -54,6 +54,23 @@ def test_commands_write_what_python_does(files, latex, nations, tmp_path):
     assert baseline == er.compare(*nations.values(), baseline="TransE").to_latex()
 
 
+def test_groups_are_sorted_and_filtered_as_in_other_tables(files, latex, nations):
+    three = list(files.values())[:3]
+    table = latex(
+        "evaluate", *three, "--by", "relation", "--sort", "rotate:mrr", "--min-count", 12, "-m", "mrr"
+    )
+    groups = nations["rotate"].by("relation").evaluate("mrr").sort("mrr").filter(min_count=12)
+    assert [row[0] for row in cells(table)] == [label for (label,) in groups.labels]
+    assert [number(row[2]) for row in cells(table)] == [round(x, 3) for x in groups["mrr"].tolist()]
+    assert "Relation & TransE & RotatE & ComplEx" in table
+    every = len(nations["rotate"].by("relation").evaluate("mrr").labels)
+    assert f"% {every - len(groups.labels)} of {every} groups left out: fewer than 12 targets" in table
+    made = er.evaluate({name: ranks.by("relation") for name, ranks in nations.items()}, "mrr")
+    assert cells(made.pivot("model").sort("mrr", "rotate").filter(min_count=12).to_latex()) == cells(
+        table
+    )
+
+
 def test_the_options_reach_files(files, monkeypatch, tmp_path):
     out = tmp_path / "table.tex"
     words = [

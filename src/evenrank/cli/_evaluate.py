@@ -161,14 +161,12 @@ def evaluate_command(
     if not any(needs_rows.values()) and (average == "micro" or not whole):
         question = {"by": keys, "average": average, "candidates": candidates}
         counted = _streamed(ranks, dask, **question, skip_damaged=skip_damaged, progress=not quiet)
-        evaluated = _evaluated(ranks, counted, wanted, ties)
+        arranged = arrange(_evaluated(ranks, counted, wanted, ties))
         if form == "latex":
             protocols = [tallies.protocol for tallies in counted]
-            several = len(counted) > 1
-            named = by_model(evaluated, _names(ranks), ranks, protocols) if several else evaluated
-            show_latex(arrange(named, pivot=False), style)
+            show_latex(by_model(arranged, _names(ranks), ranks, protocols), style)
             return
-        show(arrange(evaluated), form, verbose=verbose)
+        show(arranged, form, verbose=verbose)
         return
     if not whole:
         option = next(option for option, asked in needs_rows.items() if asked)
@@ -207,12 +205,11 @@ def evaluate_command(
     else:
         source = loaded[0].by(*keys) if keys else loaded[0]
         made = source.evaluate(*wanted, ties=ties, average=average)
+    made = arrange(made)
     if form == "latex":
-        if len(loaded) > 1 and isinstance(made, Evaluation):
-            made = by_model(made, file_names(paths), ranks, [one.protocol for one in loaded])
-        show_latex(arrange(made, pivot=False), style)
+        show_latex(by_model(made, file_names(paths), ranks, [one.protocol for one in loaded]), style)
         return
-    show(arrange(made), form, verbose=verbose)
+    show(made, form, verbose=verbose)
 
 
 def _arranged(
@@ -222,10 +219,9 @@ def _arranged(
     sort: str | None,
     reverse: bool,
     min_count: int | None,
-    pivot: bool = True,
 ) -> Shown:
     """Put several files side by side, leave out small groups, and sort the others."""
-    if isinstance(made, Evaluation) and pivot and keys and made.counts:
+    if isinstance(made, Evaluation) and keys and made.counts:
         others = [name for name in made.label_names if name not in keys]
         made = made.pivot(others[0]) if others else made
     if not isinstance(made, Evaluation | Pivot | Intervals):  # a summary of runs

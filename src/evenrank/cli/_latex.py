@@ -16,6 +16,7 @@ from evenrank._internal.table import Shown
 from evenrank.errors import InputError
 from evenrank.ranks.evaluation import Evaluation
 from evenrank.ranks.paper import Hits, Layout, Options, Percent, Style
+from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import Protocol
 from evenrank.stats import Comparison, RunSummary
 
@@ -91,7 +92,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def show_latex(made: Shown, style: Style) -> None:
     """Write a result to stdout as LaTeX."""
-    if isinstance(made, Evaluation | Comparison | RunSummary):
+    if isinstance(made, Evaluation | Pivot | Comparison | RunSummary):
         typer.echo(made.to_latex(**style))
     elif style:
         what = "tables of intervals and of average ranks have a fixed layout"
@@ -127,9 +128,13 @@ def data_and_model(
 
 
 def by_model(
-    made: Evaluation[Any], names: Sequence[str], files: Sequence[str], protocols: Iterable[Protocol]
-) -> Evaluation[Any]:
+    made: Shown, names: Sequence[str], files: Sequence[str], protocols: Iterable[Protocol]
+) -> Shown:
     """Label the rows of several files by data set and model instead of the names of files."""
+    if isinstance(made, Pivot):
+        made = made.melt()
+    if len(files) < 2 or not isinstance(made, Evaluation):
+        return made
     both = dict(zip(names, data_and_model(files, protocols), strict=True))
     one = len({data for data, _ in both.values()}) == 1
     labels = [(*both[name][one:], *rest) for name, *rest in made.labels]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.grammar import parse
 from evenrank.ranks.evaluation import COUNT, Evaluation, NotEvaluatedError, cell, labelled, title
+from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.selection import best_first, frequent
 
@@ -208,6 +209,46 @@ class Pivot(Shown):
         """
         rows, notes = frequent(self.counts.max(axis=1).tolist(), min_count, self.label_names)
         return replace(self._take(rows), notes=(*self.notes, *notes))
+
+    def melt(self) -> Evaluation[Any]:
+        """Put the models below each other again, with their groups in this order.
+
+        Returns
+        -------
+        Evaluation
+            A row for each model and group.
+        """
+        where = [
+            (group, model)
+            for model in range(len(self.models))
+            for group in range(len(self.labels))
+            if self.counts[group, model]
+        ]
+        return Evaluation(
+            self.expressions,
+            np.array([self.values[at] for at in where]).reshape(len(where), -1),
+            tuple((self.models[model], *self.labels[group]) for group, model in where),
+            ("model", *self.label_names),
+            tuple(int(self.counts[at]) for at in where),
+            tuple(float(self.tie_rates[at]) for at in where),
+            protocol=self.protocol,
+            notes=self.notes,
+        )
+
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write the values as a table for a paper, in LaTeX.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text; groups are rows if they are more than the models.
+        """
+        return self.melt().to_latex(**style)
 
     def _take(self, rows: Ints | Sequence[int]) -> Pivot:
         at = np.asarray(rows, dtype=np.int64)

@@ -9,6 +9,9 @@ Coverage: test sets are drawn from a heavy-tailed distribution of ranks like tha
 (`P(r) ~ (r + 1/2)^-1.25` on 1..14,541) with known MRR and hits@10; reported is how often a 95 % interval
 contains them. Fewer than 200 targets, and mean ranks, are reported without a target.
 
+Dependence: the same for triples that share queries, whose answers are correlated, with 30 to 400 queries
+of equal or of very different sizes. Proportions: hits@10 near 0 and 1, also of clusters.
+
 Rejection: two models that are equally good by construction are compared; a test at 5 % should find a
 significant difference in 5 % of the cases. The differences of both sides of a triple are correlated, as
 for real models, so that flipping sides independently rejects too often.
@@ -37,6 +40,7 @@ METHODS = ("delta", "percentile", "bootstrap")
 LOW, HIGH = 0.93, 0.97
 REJECTED = 0.05, 0.01
 ENOUGH = 1000  # with fewer test sets, a share is not compared with its target
+SHARES = (0.002, 0.01, 0.05, 0.2, 0.5, 0.9, 0.99, 0.998)  # of hits
 SAMPLES = 10_000
 MOST_S, LEAST_RATIO = 10.0, 2.0
 
@@ -86,6 +90,93 @@ def coverage(times: int) -> None:
     print("mean ranks: rare large ranks dominate, and intervals of samples without them are too short")
 
 
+# Dependence ---------------------------------------------------------------------------------------
+
+
+def answered(
+    triples: int, queries: int, skew: float, rng: np.random.Generator
+) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """Generate triples that share heads and tails: keys, and the query of each target."""
+    share = 1.0 / np.arange(1, queries // 2 + 1) ** skew
+    ends = rng.choice(queries // 2, (2, triples), p=share / share.sum())
+    head, tail = np.repeat(ends, 2, axis=1)
+    side = np.tile(["tail", "head"], triples)
+    # numbered by triple in the entity that is not part of a query, so that no triple occurs twice
+    keys = {
+        "head": head,
+        "relation": 0,
+        "tail": tail,
+        "side": side,
+        "triple": np.arange(2 * triples) // 2,
+    }
+    return keys, np.where(side == "tail", head, queries // 2 + tail)
+
+
+def hardness(query: NDArray[np.int64], by_query: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Generate the logarithms of ranks: effects of the query, of the triple, and of the target."""
+    of_query = rng.normal(0, by_query, query.max() + 1)[query]
+    return (
+        1.5 + of_query + np.repeat(rng.normal(0, 0.8, len(query) // 2), 2) + rng.normal(0, 1, len(query))
+    )
+
+
+def ranked(log_rank: NDArray[np.float64], keys: dict[str, Any]) -> er.Ranks:
+    better = np.minimum(np.exp(np.minimum(log_rank, 10.0)), ENTITIES - 1).astype(np.int64)
+    return er.Ranks(better, 0, ENTITIES, keys=keys)
+
+
+def dependence(times: int) -> None:
+    print(f"\ncoverage if triples share queries, {times:,} test sets each\n")
+    print(
+        f"{'triples':>7} {'queries':>7} {'sizes':8} {'method':10} {'unit':22}  {'mrr':>6} {'hits@10':>8}"
+    )
+    cases = [
+        (300, 150, 0.0, "delta", None), (300, 150, 0.0, "delta", "triple"),
+        (300, 150, 0.0, "bootstrap", None), (300, 150, 0.0, "delta", "query"),
+        (100, 30, 0.0, "delta", None), (1000, 400, 0.0, "delta", None), (1000, 400, 0.7, "delta", None),
+        (1000, 400, 0.7, "delta", "triple"), (1000, 2_000_000, 0.0, "delta", "triple+query"),
+    ]  # fmt: skip
+    for triples, queries, skew, method, unit in cases:
+        by_query = 1.0
+        spread = np.sqrt(by_query**2 + 0.8**2 + 1.0)
+        log_rank = 1.5 + spread * stats.norm.ppf((np.arange(2_000_000) + 0.5) / 2_000_000)
+        truth = ranked(log_rank, {}).evaluate(*METRICS).to_dict()
+        rng, hits, name = np.random.default_rng(triples), dict.fromkeys(METRICS, 0), ""
+        for seed in range(times):
+            keys, query = answered(triples, queries, skew, rng)
+            ranks = ranked(hardness(query, by_query, rng), keys)
+            made = er.intervals(ranks, *METRICS, method=method, unit=unit, samples=1000, seed=seed)
+            name = made.unit
+            for metric in METRICS:
+                hits[metric] += made[metric].low <= truth[metric] <= made[metric].high
+        words = f"{name}{' (default)' * (unit is None)}"
+        good = all(LOW <= hits[metric] / times <= HIGH for metric in METRICS)
+        goal = f"93 to 97 {judged(good, times)}" if unit in (None, "triple+query") else ""
+        sizes = "unequal" if skew else "equal"
+        shares = "  ".join(f"{hits[metric] / times:6.1%}" for metric in METRICS)
+        print(
+            f"{triples:7,} {queries:7,} {sizes:8} {method:10} {words:22}  {shares}  {goal}", flush=True
+        )
+
+
+def proportions(times: int) -> None:
+    print(f"\ncoverage of hits@10, by its true value: 93 % or more, {times:,} test sets each\n")
+    print(f"{'targets':>7} {'clusters':>8}  " + "  ".join(f"{p:>8.1%}" for p in SHARES))
+    for n, size in ((100, 1), (500, 1), (500, 5)):
+        cells = []
+        for share in SHARES:
+            rng, held = np.random.default_rng(n), 0
+            for _ in range(times):
+                own = rng.random(n) < 0.5  # half of a cluster's targets copy its first one
+                each = rng.random((n // size, size)) < share
+                hit = np.where(own, each.ravel(), np.repeat(each[:, 0], size))
+                keys = {"query": np.arange(n) // size, "answer": np.arange(n)}
+                made = er.intervals(er.Ranks(np.where(hit, 0, 50), 0, 100, keys=keys), "hits@10")
+                held += made["hits@10"].low <= share <= made["hits@10"].high
+            cells.append(f"{held / times:6.1%} {judged(held / times >= LOW, times)}")
+        print(f"{n:7,} {n // size:8,}  " + "  ".join(f"{cell:>8}" for cell in cells), flush=True)
+
+
 # Rejection under the null -------------------------------------------------------------------------
 
 
@@ -98,6 +189,33 @@ def equal_models(triples: int, rng: np.random.Generator) -> Iterator[er.Ranks]:
         own = np.repeat(rng.normal(0, 1.0, triples), 2) + rng.normal(0, 0.7, 2 * triples)
         better = np.minimum(np.exp(hard + own), ENTITIES - 1).astype(np.int64)
         yield er.Ranks(better, 0, ENTITIES, keys=keys)
+
+
+def rejection_of_dependent(times: int) -> None:
+    share, slack = REJECTED
+    print(f"\nequal models whose triples share queries, significant at 5 %, of {times:,} pairs\n")
+    for triples, queries, skew, unit, metric in (
+        (300, 150, 0.0, None, "mrr"), (300, 150, 0.0, None, "gmr"), (300, 150, 0.0, "triple", "mrr"),
+        (1000, 400, 0.7, None, "mrr"), (1000, 400, 0.7, "triple", "mrr"),
+    ):  # fmt: skip
+        rng, count, odd = np.random.default_rng(triples), 0, 0
+        for seed in range(times):
+            keys, query = answered(triples, queries, skew, rng)
+            shared = hardness(query, 1.0, rng)
+            one, other = (ranked(shared + hardness(query, 1.0, rng) - 1.5, keys) for _ in range(2))
+            made = er.compare(
+                a=one, b=other, metrics=metric, unit=unit, on="row", samples=999, seed=seed
+            )
+            pair = made.pairs[0]
+            count += pair.p <= share
+            odd += (pair.p <= share) != (not pair.low <= 0 <= pair.high)
+        words = f"{made.unit}{' (default)' * (unit is None)}"
+        goal = f"5 +- 2 {judged(abs(count / times - share) <= 2 * slack, times)}" if unit is None else ""
+        print(
+            f"{triples:7,} {queries:5,} {'unequal' if skew else 'equal':8} {words:22} {metric:4} "
+            f"{count / times:7.2%} {goal:14} p and interval contradict: {odd}",
+            flush=True,
+        )
 
 
 def rejection(times: int) -> None:
@@ -222,7 +340,10 @@ def main() -> None:
     speed(few=50 if quick else 200)
     print()
     coverage(times=100 if quick else 2000)
+    dependence(times=100 if quick else 1000)
+    proportions(times=100 if quick else 1000)
     rejection(times=100 if quick else 4000)
+    rejection_of_dependent(times=100 if quick else 1000)
 
 
 if __name__ == "__main__":

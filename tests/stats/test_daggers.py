@@ -44,8 +44,8 @@ def test_with_a_baseline_every_better_model_has_a_dagger(nations):
     ]
     assert [[name.lower() for name in column] for column in marked(made.to_latex())] == better
     assert better[0] == ["complex"]
-    note = "values that are significantly better than those of RotatE (paired t-test over triples, "
-    assert f"A dagger ($^\\dagger$) marks {note}Benjamini-Hochberg-corrected for 4 tests, " in flat(
+    note = "values that are significantly better than those of RotatE (paired t-test over triples "
+    assert f"A dagger ($^\\dagger$) marks {note}crossed with queries, Benjamini-Hochberg" in flat(
         made.to_latex()
     )
 

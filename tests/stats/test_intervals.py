@@ -58,8 +58,8 @@ def test_influence_is_the_derivative_with_respect_to_the_weight(table, metric, t
 def test_a_delta_interval_is_students_t_of_the_terms():
     ranks = drawn(ties=False)
     r = ranks.better + 1.0
-    made = er.intervals(ranks, "mrr", "hits@3", "mr", "gmr", unit="target", level=0.9)
-    for name, terms in (("mrr", 1 / r), ("hits@3", r <= 3), ("mr", r)):
+    made = er.intervals(ranks, "mrr", "mr", "gmr", "hmr", unit="target", level=0.9)
+    for name, terms in (("mrr", 1 / r), ("mr", r)):
         want = stats.ttest_1samp(terms.astype(float), 0).confidence_interval(0.9)
         got = made[name]
         assert np.allclose((got.low, got.high), (want.low, want.high), rtol=1e-12)
@@ -67,6 +67,10 @@ def test_a_delta_interval_is_students_t_of_the_terms():
         assert got.value == ranks.evaluate(name)[name]
         assert got.n == 120
     assert math.isclose(made["gmr"].standard_error, made["gmr"].value * stats.sem(np.log(r)))
+    want = np.exp(stats.ttest_1samp(np.log(r), 0).confidence_interval(0.9))
+    assert np.allclose((made["gmr"].low, made["gmr"].high), want, rtol=1e-12)
+    assert math.isclose(made["hmr"].low, 1 / made["mrr"].high)
+    assert math.isclose(made["hmr"].high, 1 / made["mrr"].low)
 
 
 def test_units_are_summed_before_they_are_squared():
@@ -254,7 +258,7 @@ def test_intervals_are_written_in_every_format(nations):
     assert content["rows"][0]["model"] == "<script>a_b"
     assert content["rows"][0]["value"] == made["mrr"][0].value
     assert content["rows"][1]["low"] is None  # a median by triple
-    assert content["unit"] == "triple"
+    assert content["unit"] == "triple+query"
     assert content["protocol"]["intervals"] == "95 % delta method"
     rows = list(csv.DictReader(io.StringIO(made.to_csv())))
     assert float(rows[0]["high"]) == made["mrr"][0].high
@@ -297,10 +301,10 @@ def test_missing_intervals_have_a_note(method):
     assert "no interval for mrr: a single target has no variance" in str(one)
     ranks = er.Ranks.of([1, 1, 1, 2], candidates=9)
     made = er.intervals(
-        ranks, "hits@3", "count", "max", "chance(mrr)", method=method, samples=200, unit="target"
+        ranks, "1/hits@3", "count", "max", "chance(mrr)", method=method, samples=200, unit="target"
     )
     notes = "\n".join(made.notes)
-    assert "hits@3: the same for every target, so that its variance cannot be estimated" in notes
+    assert "1/hits@3: the same for every target, so that its variance cannot be estimated" in notes
     assert "count: the number of targets, not an estimate" in notes
     assert "max: an extreme value of this sample" in notes
     assert "chance(mrr): computed from the numbers of candidates, not estimated" in notes
@@ -342,7 +346,8 @@ def test_rounding_errors_are_not_variance(method):
     keys = {"head": np.repeat(range(9), 2), "relation": "r", "tail": "t", "side": ["head", "tail"] * 9}
     alike = er.Ranks.of([1, 3] * 9, candidates=50, keys=keys)  # 1 + 1/3 for every triple
     for ranks, unit in ((weighed, "target"), (alike, "triple")):
-        made = er.intervals(ranks, "mrr", "gmr", "1/hits@2", "index(mrr)", method=method, samples=200)
+        names = "mrr", "gmr", "1/hits@2", "index(mrr)"
+        made = er.intervals(ranks, *names, method=method, samples=200, unit=unit)
         assert all(math.isnan(row["low"]) for row in made.rows())
         assert f"index(mrr): the same for every {unit}" in str(made)
 
@@ -501,20 +506,20 @@ def test_fixed_groups_have_the_standard_error_of_a_stratified_sample():
     x = (1 / (ranks.better + 1.0)).reshape(-1, 2).mean(axis=1)  # of each triple
     relation = ranks.keys["relation"][::2]
     groups = [x[relation == r] for r in range(5)]
-    made = er.intervals(ranks, "mrr", "index(mrr)", averages=True)["mrr"][2]
+    made = er.intervals(ranks, "mrr", "index(mrr)", averages=True, unit="triple")["mrr"][2]
     parts = np.array([stats.sem(group) ** 2 for group in groups]) / 5**2
     freedom = parts.sum() ** 2 / (parts**2 / [len(group) - 1 for group in groups]).sum()
     error = math.sqrt(parts.sum())
     assert math.isclose(made.value, np.mean([group.mean() for group in groups]))
     assert math.isclose(made.standard_error, error, rel_tol=1e-12)
     assert math.isclose(made.high - made.value, stats.t.ppf(0.975, freedom) * error, rel_tol=1e-9)
-    assert made == er.intervals(ranks, "mrr", average=["relation"])["mrr"]
+    assert made == er.intervals(ranks, "mrr", average=["relation"], unit="triple")["mrr"]
 
 
 def test_units_across_fixed_groups_are_summed():
     ranks = uneven()
     x = (1 / (ranks.better + 1.0)).reshape(-1, 2)  # every triple has both sides, which are the groups
-    made = er.intervals(ranks, "mrr", average="side")["mrr"]
+    made = er.intervals(ranks, "mrr", average="side", unit="triple")["mrr"]
     assert math.isclose(made.standard_error, stats.sem(x.mean(axis=1)), rel_tol=1e-12)
     reach = stats.t.ppf(0.975, len(x) - 1) * made.standard_error
     assert math.isclose(made.high - made.value, reach, rel_tol=1e-12)
@@ -607,3 +612,166 @@ def test_averages_with_an_average_are_an_error():
         er.intervals(drawn(), averages=True, average=["relation", "side"])
     with raises("requires keys that identify queries; got no key head, relation, tail, side"):
         er.intervals(er.Ranks.of([1, 2], candidates=9), averages=True)
+
+
+# Proportions --------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.sampled_from([0.8, 0.95, 0.99]))
+@settings(max_examples=60, deadline=None)
+def test_independent_hits_have_the_exact_interval_of_a_proportion(misses, hits, level):
+    if hits + misses < 2:
+        return
+    ranks = er.Ranks.of([1] * hits + [30] * misses, candidates=50)
+    made = er.intervals(ranks, "hits@10", "index(hits@10)", level=level)
+    want = stats.binomtest(hits, hits + misses).proportion_ci(level)
+    assert made["hits@10"][1:3] == pytest.approx((want.low, want.high))
+    line = index(er.chance("hits@10", ranks))
+    assert made["index(hits@10)"][1:3] == pytest.approx((line(want.low), line(want.high)))
+    mirrored = er.intervals(er.Ranks.of([30] * hits + [1] * misses, 50), "hits@10", level=level)[
+        "hits@10"
+    ]
+    assert mirrored[1:3] == pytest.approx((1 - want.high, 1 - want.low))
+
+
+def test_dependent_hits_have_the_interval_of_as_many_independent_ones():
+    """Five equal targets per query count as one, apart from the degrees of freedom."""
+    hit = np.random.default_rng(0).random(400) < 0.8
+    one = er.Ranks.of(np.where(hit, 1, 30), candidates=50)
+    five = er.Ranks.of(np.repeat(np.where(hit, 1, 30), 5), 50, keys={"query": np.arange(2000) // 5})
+    apart, together = (er.intervals(ranks, "hits@10")["hits@10"] for ranks in (one, five))
+    assert together[1:3] == pytest.approx(apart[1:3], abs=0.002)
+    assert together.n == apart.n == 400
+    naive = er.intervals(five, "hits@10", unit="target")["hits@10"]
+    assert (naive.high - naive.low) * 2 < together.high - together.low
+
+
+def test_no_misses_do_not_mean_that_misses_are_impossible():
+    keys = {"query": np.arange(100) // 4, "answer": np.arange(100)}
+    ranks = er.Ranks.of([1] * 100, candidates=50, keys=keys)
+    apart = er.intervals(ranks, "hits@10", "index(hits@10)", unit="target")
+    together = er.intervals(ranks, "hits@10")
+    assert together.unit == "query"
+    assert (apart["hits@10"].value, apart["hits@10"].high) == (1.0, 1.0)
+    assert apart["hits@10"].low == pytest.approx(0.025 ** (1 / 100))  # the rule of three
+    assert together["hits@10"].low == pytest.approx(0.025 ** (1 / 25))  # 25 queries
+    line = index(er.chance("hits@10", ranks))
+    assert apart["index(hits@10)"].low == pytest.approx(line(apart["hits@10"].low))
+    assert math.isnan(apart["hits@10"].standard_error)
+    none = er.intervals(er.Ranks.of([30] * 100, candidates=50), "hits@10")["hits@10"]
+    assert (none.low, none.high) == pytest.approx((0.0, 1 - apart["hits@10"].low))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.99])
+def test_intervals_of_rare_hits_have_their_coverage(share):
+    """Symmetric intervals contain 0.01 in 63 % of the samples of 100 targets."""
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(300):
+        rank = np.where(rng.random(100) < share, 1, 30)
+        found = er.intervals(er.Ranks.of(rank, candidates=50), "hits@10")["hits@10"]
+        held += found.low <= share <= found.high
+    assert held >= 279
+
+
+# Units that cross ---------------------------------------------------------------------------------
+
+
+def answered(seed=0, triples=300, queries=150, by_query=1.0):
+    """Ranks of triples that share heads and tails; the answers of a query are correlated."""
+    rng = np.random.default_rng(seed)
+    head, tail = np.repeat(rng.integers(0, queries // 2, (2, triples)), 2, axis=1)
+    side = np.tile(["tail", "head"], triples)
+    query = np.where(side == "tail", head, queries // 2 + tail)
+    hard = by_query * rng.normal(0, 1, queries)[query] + np.repeat(rng.normal(0, 0.8, triples), 2)
+    better = np.exp(np.minimum(1.5 + hard + rng.normal(0, 1, 2 * triples), 9)).astype(int)
+    keys = {
+        "head": head,
+        "relation": 0,
+        "tail": tail,
+        "side": side,
+        "triple": np.arange(2 * triples) // 2,
+    }
+    return er.Ranks(better, 0, 14_541, keys=keys)
+
+
+def test_crossed_units_add_both_variances_less_that_of_both():
+    ranks = answered()
+    errors = {
+        unit: er.intervals(ranks, "mrr", unit=unit)["mrr"].standard_error
+        for unit in ("triple", "query", "target", "triple+query", "query+triple")
+    }
+    want = errors["triple"] ** 2 + errors["query"] ** 2 - errors["target"] ** 2
+    assert want > max(errors["triple"], errors["query"]) ** 2
+    assert errors["triple+query"] == pytest.approx(math.sqrt(want), rel=1e-9)
+    assert errors["query+triple"] == pytest.approx(math.sqrt(want), rel=1e-9)
+    made = er.intervals(ranks, "mrr", unit="triple+query")["mrr"]
+    freedom = len(set(ranks.units("query"))) - 1
+    assert made.high - made.value == pytest.approx(stats.t.ppf(0.975, freedom) * math.sqrt(want))
+    assert made.n == 300
+
+
+def test_the_variance_of_crossed_units_is_never_less_than_that_of_either():
+    """Head and tail prediction of a triple balance each other, so that the difference is negative."""
+    keys = {"head": np.repeat(range(40), 2), "relation": 0, "tail": np.repeat([0, 1] * 20, 2)}
+    ranks = er.Ranks.of([1, 9] * 40, candidates=50, keys={**keys, "side": ["head", "tail"] * 40})
+    crossed, query = (er.intervals(ranks, "mrr", unit=unit)["mrr"] for unit in ("triple+query", "query"))
+    assert crossed.standard_error == pytest.approx(query.standard_error)
+
+
+def test_units_cross_by_default_if_triples_share_queries(nations):
+    assert er.intervals(nations["rotate"], "mrr").unit == "triple+query"
+    alone = answered()
+    apart = alone.with_keys({"head": np.repeat(range(300), 2), "tail": np.repeat(range(300), 2)})
+    made = er.intervals(apart, "mrr")
+    assert (made.unit, made.notes) == ("triple", ())
+    few = np.where(np.arange(600) < 20, alone.keys["head"], apart.keys["head"])
+    assert er.intervals(apart.with_keys({"head": few}), "mrr").unit == "triple"
+    assert er.intervals(alone.with_only_keys({}), "mrr").unit == "target"
+    assert er.intervals(alone.with_only_keys({"query": np.arange(600) // 3}), "mrr").unit == "query"
+    assert er.intervals(alone.with_only_keys({"query": np.arange(600)}), "mrr").unit == "target"
+    noted = er.intervals(alone, "mrr", unit="triple")
+    assert "of the targets share their query with others, which unit triple takes as independent" in str(
+        noted
+    )
+    assert "use triple+query" in noted.notes[0]
+    assert er.intervals(alone, "mrr", unit="query").notes == ()
+    with raises("at most two units can cross; got 'triple.query.side'"):
+        er.intervals(alone, "mrr", unit="triple+query+side")
+
+
+@pytest.mark.parametrize("method", ["delta", "bootstrap"])
+def test_intervals_have_their_coverage_if_triples_share_queries(method):
+    """By triple alone, 84 % of the intervals contained the MRR."""
+    population = [answered(seed, 20_000, 20_000_00).evaluate("mrr")["mrr"] for seed in range(30)]
+    truth, held = np.mean(population), 0
+    for seed in range(150):
+        made = er.intervals(answered(seed + 100), "mrr", method=method, samples=400)["mrr"]
+        held += made.low <= truth <= made.high
+    assert held >= 137
+
+
+def test_bootstrap_intervals_of_crossed_units_are_those_of_the_larger_unit_stretched():
+    ranks = answered()
+    options = {"method": "percentile", "samples": 500}
+    crossed, query, triple = (
+        er.intervals(ranks, "mrr", "median", unit=unit, **options)
+        for unit in ("triple+query", "query", "triple")
+    )
+    delta = [
+        er.intervals(ranks, "mrr", unit=unit)["mrr"].standard_error for unit in ("triple+query", "query")
+    ]
+    ratio, value = delta[0] / delta[1], crossed["mrr"].value
+    assert ratio > 1
+    assert crossed["mrr"].low == pytest.approx(value + ratio * (query["mrr"].low - value))
+    assert crossed["mrr"].standard_error == pytest.approx(ratio * query["mrr"].standard_error)
+    wider = max((query["median"], triple["median"]), key=lambda one: one.high - one.low)
+    assert crossed["median"][1:3] == wider[1:3]
+
+
+def test_errors_of_groups_with_crossed_units_equal_those_of_each_group_alone():
+    ranks = answered()
+    group = np.repeat(np.arange(300) % 3, 2)
+    found = Sample(ranks, unit="triple+query", groups=group).errors_by_group(er.MRR)
+    for i, error in enumerate(found):
+        alone = er.intervals(ranks[group == i], "mrr", unit="triple+query")["mrr"]
+        assert error.size == pytest.approx(alone.standard_error)

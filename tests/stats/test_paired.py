@@ -202,13 +202,13 @@ def test_intervals_of_differences_agree_with_a_paired_bootstrap(name):
 def test_intervals_of_differences_are_within_their_range():
     a, b = (er.Ranks.of(r, candidates=9) for r in ([1, 9], [9, 1]))
     pair = er.compare(a=a, b=b, on="row").pairs[0]
-    assert (pair.low, pair.high) == (-1.0, 1.0)
+    assert (pair.low, pair.high) == pytest.approx((1 / 9 - 1, 1 - 1 / 9))
     line = index(er.chance("mrr", [9, 9]))
     found = er.compare(a=a, b=b, on="row", metrics="index(mrr)").pairs[0]
-    assert math.isclose(found.high, line(1.0) - line(0.0))
-    assert found.low == -found.high
+    assert math.isclose(found.high, line(1.0) - line(1 / 9))
+    assert math.isclose(found.low, -found.high)
     mr = er.compare(a=a, b=b, on="row", metrics="mr").pairs[0]
-    assert math.isfinite(mr.low)
+    assert (mr.low, mr.high) == (-8.0, 8.0)  # two units cannot be significant
 
 
 def test_differences_of_macro_averages_over_fixed_groups():
@@ -549,7 +549,10 @@ def test_a_comparison_is_written_in_every_format(nations):
     assert "<script>" not in result._repr_html_()
     assert r"\textless{}script\textgreater{}a\_b" in result.to_latex()
     assert r"Ü \| b" in result.to_markdown()
-    assert "sign-flip permutation test over 201 triples; 1 test, Holm-corrected" in str(result)
+    assert (
+        "sign-flip permutation test over 201 triples crossed with queries; 1 test, Holm-corrected"
+        in str(result)
+    )
     assert repr(result) == str(result)
 
 
@@ -564,9 +567,9 @@ def test_names_are_escaped(nations):
     assert "% <script>\\| x and b have the same ranks" in comments
     assert all(line.startswith("% ") for line in comments)
     latex = er.compare(a=nations["transe"], b=nations["rotate"]).to_latex(digits=4)
-    assert r"a & b & $-0.1537$ & {[$-0.1952$, $-0.1122$]} & $<0.001$ \\" in latex
+    assert r"a & b & $-0.1537$ & {[$-0.1978$, $-0.1093$]} & $<0.001$ \\" in latex
     signs = er.compare(b=nations["rotate"], a=nations["transe"]).to_latex(digits=4)
-    assert "$+0.1537$ & {[$+0.1122$, $+0.1952$]}" in signs
+    assert "$+0.1537$ & {[$+0.1093$, $+0.1978$]}" in signs
 
 
 def test_the_rule_for_unseen_entities_only_matters_if_it_made_a_difference(tmp_path):
@@ -584,3 +587,84 @@ def test_the_rule_for_unseen_entities_only_matters_if_it_made_a_difference(tmp_p
     other = dropped.with_protocol(content="another")
     with pytest.raises(er.errors.InputError, match="unseen: keep"):
         er.compare(kept, other)
+
+
+# Intervals and p-values ---------------------------------------------------------------------------
+
+
+@given(
+    ranks=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=3, max_size=60),
+    metric=st.sampled_from(["mrr", "gmr", "hmr", "igmr", "mr", "hits@3", "z(mr)", "index(gmr)"]),
+    test=st.sampled_from(["permutation", "t"]),
+    level=st.sampled_from([0.8, 0.95]),
+)
+@settings(max_examples=200, deadline=None)
+def test_an_interval_excludes_zero_exactly_if_the_test_rejects_it(ranks, metric, test, level):
+    a, b = (er.Ranks.of(list(column), candidates=60) for column in zip(*ranks, strict=True))
+    pair = er.compare(a=a, b=b, on="row", metrics=metric, test=test, level=level, samples=300).pairs[0]
+    if not math.isnan(pair.low):
+        assert pair.low <= pair.difference <= pair.high
+        assert (pair.p <= 1 - level) == (not pair.low <= 0 <= pair.high)
+
+
+def test_the_interval_of_a_permutation_test_has_the_means_it_does_not_reject():
+    rng = np.random.default_rng(0)
+    for n in (9, 40):  # all flips are listed, or drawn
+        d, weight = rng.normal(0.3, 1, n), rng.random(n) + 0.5
+        low, high = (
+            float(end[0]) for end in _significance.permutation_ends(d[:, None], weight, 0.9, 2000, 1)
+        )
+        for mean, inside in ((low, True), (high, True), (low - 0.02, False), (high + 0.02, False)):
+            p = _significance.permutation((d - mean * weight)[:, None], 2000, 1)[0]
+            assert (p > 0.1 - 0.003) == inside, (n, mean, p)
+
+
+def test_differences_of_gmr_have_the_interval_of_their_logarithms():
+    a, b = drawn(triples=200, ties=False), drawn(triples=200, seed=1, ties=False, shift=0.3)
+    b = er.Ranks(np.minimum(b.better, a.candidates - 1), 0, a.candidates, keys=a.keys)
+    pair = er.compare(a=a, b=b, metrics="gmr", unit="target", test="t").pairs[0]
+    x, y = (np.log(one.better + 1.0) for one in (a, b))
+    want = stats.ttest_rel(x, y).confidence_interval(0.95)
+    middle = np.exp((x.mean() + y.mean()) / 2)
+    ends = [middle * (np.exp(gap / 2) - np.exp(-gap / 2)) for gap in (want.low, want.high)]
+    assert (pair.low, pair.high) == pytest.approx(ends)
+    assert pair.p == pytest.approx(stats.ttest_rel(x, y).pvalue)
+
+
+def test_crossed_units_widen_the_flips_of_the_larger_unit():
+    from test_intervals import answered
+
+    a, b = answered(0), answered(1)
+    b = er.Ranks(b.better, 0, b.candidates, keys=a.keys)
+    made = {
+        unit: er.compare(a=a, b=b, on="row", unit=unit, test="t").pairs[0]
+        for unit in ("triple+query", "triple")
+    }
+    assert made["triple+query"].standard_error > made["triple"].standard_error
+    flips = er.compare(a=a, b=b, on="row", samples=4000).pairs[0]
+    assert flips.p == pytest.approx(made["triple+query"].p, abs=0.03)
+    assert flips.low == pytest.approx(made["triple+query"].low, abs=0.1 * flips.standard_error * 2)
+    noted = er.compare(a=a, b=b, on="row", unit="triple", test="wilcoxon")
+    assert "which unit triple takes as independent" in str(noted)
+    assert "takes units of one kind as independent" in str(
+        er.compare(a=a, b=b, on="row", test="wilcoxon")
+    )
+
+
+def test_equal_models_whose_triples_share_queries_are_rarely_called_different():
+    """By triple, 20 % were called different at 5 %."""
+    from test_intervals import answered
+
+    rejected = 0
+    for seed in range(200):
+        a, b = answered(2 * seed), answered(2 * seed + 1)
+        b = er.Ranks(b.better, 0, b.candidates, keys=a.keys)
+        # the same queries: the effects of model b are drawn again for the keys of model a
+        query, rng = a.units("query"), np.random.default_rng(seed + 10_000)
+        effect = [rng.normal(0, 1, query.max() + 1)[query] for _ in range(2)]
+        a, b = (
+            er.Ranks(np.exp(1.5 + e + rng.normal(0, 1, len(query))).astype(int), 0, 14_541, keys=a.keys)
+            for e in effect
+        )
+        rejected += er.compare(a=a, b=b, on="row", samples=399).pairs[0].p <= 0.05
+    assert rejected <= 20

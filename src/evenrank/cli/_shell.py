@@ -70,8 +70,8 @@ Level = Annotated[float, typer.Option(help="Confidence level.")]
 Unit = Annotated[
     str | None,
     typer.Option(
-        help="Resampling unit: target, triple, query or key columns. By default triple, if the ranks "
-        "have triples."
+        help="Resampling unit: target, triple, query, key columns, or two that cross, as triple+query. "
+        "By default triple+query if triples share queries, else triple, query or target."
     ),
 ]
 Samples = Annotated[int, typer.Option(help="Number of bootstrap samples or permutations.")]

@@ -20,7 +20,7 @@ from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import bare
-from evenrank.stats._sample import Sample
+from evenrank.stats._sample import Sample, StandardError
 
 OFTEN = 16  # a binomial draw costs about as much as drawing this many units one at a time
 BLOCK = 200_000  # counts in memory at once
@@ -37,8 +37,8 @@ class Bounds(NamedTuple):
     why: str = ""
 
 
-def no_interval(expression: Expression, sample: Sample, value: float) -> str | None:
-    """Explain why no method has an interval; None if there is one, empty for undefined values."""
+def no_interval(expression: Expression, sample: Sample, value: float, method: str) -> str | None:
+    """Explain why there is no interval; None if there is one, empty for undefined values."""
     metric = bare(expression)
     if isnan(value):
         return ""
@@ -48,32 +48,84 @@ def no_interval(expression: Expression, sample: Sample, value: float) -> str | N
         return "computed from the numbers of candidates, not estimated"
     if isinstance(metric, Metric) and abs(metric.p) == inf:
         return "an extreme value of this sample; there is no interval for that of the population"
-    if sample.units < 2:
+    if sample.fewest < 2:
         return "a single {unit} has no variance"
     if isinstance(metric, Metric) and not sample.terms(metric).finite:
         return "infinite for some targets, or its inverse is"
-    if isinstance(metric, Metric) and not sample.influence(sample.terms(metric).x).any():
+    if isinstance(metric, Metric) and not sample.influence(x := sample.terms(metric).x).any():
+        if method == "delta" and _is_proportion(metric) and sample.mean(x) in (0.0, 1.0):
+            return None
         return NO_SPREAD if sample.groups == 1 else NO_SPREAD_WITHIN
     return None
 
 
 def delta(sample: Sample, values: Mapping[Expression, float], level: float) -> Iterator[Bounds]:
-    """Compute intervals by the delta method: symmetric; for quantiles, from order statistics."""
-    for expression, value in values.items():
-        if isinstance(bare(expression), Statistic):
+    """Compute intervals by the delta method; for quantiles, from order statistics.
+
+    The interval is that of the mean term, mapped to the metric: symmetric for plain means, and on the
+    scale of logarithms for GMR. Hits have the interval of a proportion.
+    """
+    for expression in values:
+        metric = bare(expression)
+        if isinstance(metric, Statistic):
             yield _order_statistics(sample, expression, level)
             continue
-        error = sample.error(sample.influence_on(expression))
-        if not error.size > 0:
+        terms, error = sample.terms(metric), sample.error(sample.influence_on(expression))
+        mean, influence = sample.mean(terms.x), sample.influence(terms.x)
+        own = sample.error(influence)
+        if _is_proportion(metric):
+            ends = _proportion(mean, own, influence, sample, level)
+        elif not error.size > 0:
             yield Bounds(why="not differentiable at this value")
             continue
-        margin, (least, most) = error.margin(level), limits(expression, sample)
-        yield Bounds(max(value - margin, least), min(value + margin, most), error.size)
+        else:
+            margin = own.margin(level)
+            ends = mean - margin if metric.p == 0 else max(mean - margin, 0.0), mean + margin
+        low, high = sorted(adjustment(expression, sample)(terms.value(np.array(ends))).tolist())
+        least, most = limits(expression, sample)
+        yield Bounds(max(low, least), min(high, most), error.size if error.size > 0 else nan)
+
+
+def _is_proportion(metric: Metric) -> bool:
+    """Whether a metric is a share of hits."""
+    return metric.f.k is not None and metric.p == metric.q == 1
+
+
+def _proportion(
+    share: float, error: StandardError, influence: Floats, sample: Sample, level: float
+) -> tuple[float, float]:
+    """Compute the interval of a proportion (Clopper and Pearson 1934), also for dependent targets.
+
+    With dependent targets, or weights, the number of independent targets with the same standard error
+    replaces their number (Korn and Graubard 1998). If the outcome is rare, few units determine the
+    standard error, and Student's t has no more degrees of freedom than these. If all targets are hits,
+    or none, the number of independent targets is that of the units.
+    """
+    from scipy.special import stdtrit
+
+    tail = (1.0 - level) / 2.0
+    if sample.fewest == len(sample.ranks) and sample.groups == 1 and sample.tally.equal_weights:
+        n = float(len(sample.ranks))
+    elif error.size > 0:
+        df = min(error.df, sample.effective(influence))
+        n = share * (1.0 - share) / error.size**2 * float(stdtrit(inf, tail) / stdtrit(df, tail)) ** 2
+    else:
+        weights = [way.total(way.weight) / way.weight.sum() for way in sample.ways]
+        n = min(1.0 / float((weight**2).sum()) for weight in weights)
+    return _least(share, n, tail), 1.0 - _least(1.0 - share, n, tail)
+
+
+def _least(share: float, n: float, tail: float) -> float:
+    """Compute p for which the binomial probability of share n of n hits, or more, is the tail."""
+    from scipy.special import betaincinv
+
+    hits = share * n
+    return float(betaincinv(hits, n - hits + 1.0, tail)) if hits > 0.0 else 0.0
 
 
 def limits(expression: Expression, sample: Sample) -> tuple[float, float]:
     """Compute the smallest and the largest value a metric can have, on the scale of its adjustment."""
-    low, high = sorted(_adjustment(expression, sample)(np.array(bare(expression).range)).tolist())
+    low, high = sorted(adjustment(expression, sample)(np.array(bare(expression).range)).tolist())
     return low, high
 
 
@@ -89,14 +141,14 @@ def _order_statistics(sample: Sample, expression: Expression, level: float) -> B
     assert isinstance(metric, Statistic)
     if metric.kind != "quantile":
         return Bounds(why="there is no analytic interval; use the bootstrap")
-    if sample.units < len(sample.ranks) or not sample.tally.equal_weights:
+    if sample.fewest < len(sample.ranks) or not sample.tally.equal_weights:
         why = "order statistics need independent targets of equal weight"
         return Bounds(why=f"{why}; use the bootstrap")
     rank, tail = np.sort(sample.rank()), (1.0 - level) / 2
     low, high = (int(binom.ppf(p, len(rank), metric.at or 0.0)) for p in (tail, 1.0 - tail))
     if low < 1 or high >= len(rank):
         return Bounds(why="too extreme a quantile, or too few targets, for order statistics")
-    adjust = _adjustment(expression, sample)
+    adjust = adjustment(expression, sample)
     ends = adjust(np.array([rank[low - 1], rank[high]]) ** float(metric.q))
     return Bounds(*sorted(ends.tolist()))
 
@@ -112,7 +164,7 @@ def bootstrap(
     means = Means(sample, metrics)
     sources = means.drawn(samples, seed), means.observed, means.without_one
     for expression in expressions:
-        metric, adjust = bare(expression), _adjustment(expression, sample)
+        metric, adjust = bare(expression), adjustment(expression, sample)
         if isinstance(metric, Statistic):
             drawn = adjust(_statistics(sample, metric, samples, seed))
             stays = metric.kind == "quantile" and drawn.min() == drawn.max()  # ranks are whole numbers
@@ -127,7 +179,34 @@ def bootstrap(
             yield _percentiles(drawn, level)
 
 
-def _adjustment(expression: Expression, sample: Sample) -> Function:
+def crossed_bootstrap(
+    sample: Sample, values: Mapping[Expression, float], level: float, samples: int, seed: int, bca: bool
+) -> Iterator[Bounds]:
+    """Compute bootstrap intervals for units that cross.
+
+    The unit with the larger standard error is resampled, and the distances of both ends from the value
+    are multiplied by the standard error of crossed units, relative to that. Quantiles and measures of
+    spread have the wider interval of both units.
+    """
+    each = [dict(zip(values, bootstrap(way, list(values), level, samples, seed, bca), strict=True))
+            for way in sample.ways]  # fmt: skip
+    for expression, value in values.items():
+        found = [one[expression] for one in each]
+        if isinstance(bare(expression), Statistic):
+            yield max(found, key=lambda one: -1.0 if isnan(one.low) else one.high - one.low)
+            continue
+        influence = sample.influence_on(expression)
+        whole, sizes = sample.error(influence), [one.size for one in sample.errors_of_ways(influence)]
+        larger = int(np.argmax(sizes))
+        ratio, bounds = whole.size / sizes[larger] if sizes[larger] > 0 else 1.0, found[larger]
+        ends = (value + ratio * (end - value) for end in (bounds.low, bounds.high))
+        low, high = (
+            min(max(end, least), most) for least, most in [limits(expression, sample)] for end in ends
+        )
+        yield Bounds(low, high, ratio * bounds.standard_error, bounds.why)
+
+
+def adjustment(expression: Expression, sample: Sample) -> Function:
     """Get the map from raw to adjusted values; the null distribution is that of all targets."""
     if not isinstance(expression, Adjusted):
         return lambda raw: raw

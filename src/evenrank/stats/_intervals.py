@@ -19,10 +19,10 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow, cell, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
-from evenrank.stats._bounds import Bounds, bootstrap, delta, no_interval
+from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models
-from evenrank.stats._sample import Sample, Unit, names_of, unit_name
+from evenrank.stats._sample import Sample, Unit, names_of, unit_name, unit_note
 from evenrank.stats.averages import AVERAGES, one_count
 
 Method = Literal["delta", "bootstrap", "percentile"]
@@ -56,7 +56,7 @@ class Interval(NamedTuple):
     standard_error : float
         The standard error.
     n : int
-        The number of resampling units.
+        The number of resampling units; of the first ones, if units cross.
     """
 
     value: float
@@ -145,7 +145,8 @@ class Intervals(Cells[Interval]):
             ]
             for label, row in zip(made.labels, self.cells, strict=True)
         ]
-        header = [*made.label_names, plural(self.unit, 2), *map(title, made.expressions)]
+        first = plural(self.unit.split("+")[0], 2)
+        header = [*made.label_names, first, *map(title, made.expressions)]
         return [Table(header, rows, self._footer(), labels=len(made.label_names))]
 
     def _footer(self) -> list[str]:
@@ -180,12 +181,15 @@ def intervals(
     level : float, default 0.95
         The confidence level.
     method : {"delta", "bootstrap", "percentile"}, default "delta"
-        "delta": symmetric, by Student's t and the influence of each unit; for quantiles, the exact
-        interval from order statistics. "bootstrap": BCa; "percentile": both from bootstrap samples.
+        "delta": by Student's t and the influence of each unit, symmetric for plain means; for hits, the
+        interval of a proportion (Clopper-Pearson); for quantiles, the exact interval from order
+        statistics. "bootstrap": BCa; "percentile": both from bootstrap samples.
     unit : str or sequence of str, optional
         The resampling unit: "target"; "triple", which keeps the head and the tail prediction of a
-        triple together because they are dependent (the default if the keys have triples); "query"; or
-        key columns.
+        triple together because they are dependent; "query", all answers of a query; key columns; or two
+        units that cross, "triple+query" (two-way clustering). By default "triple+query" if the keys have
+        triples and 5 % or more of the targets share their query with another triple; "triple" if fewer
+        do; "query" if there are no triples but shared queries; else "target".
     samples : int, default 10,000
         The number of bootstrap samples.
     seed : int, default 0
@@ -226,7 +230,7 @@ def intervals(
     metric         value     low    high  std. error
     ------------  ------  ------  ------  ----------
     mrr ↑         0.5240  0.1728  0.8751      0.1485
-    hits@3 ↑      0.6250  0.1923   1.000      0.1830
+    hits@3 ↑      0.6250  0.2449  0.9148      0.1830
     index(mrr) ↑  0.4769  0.0910  0.8628      0.1632
     95 % confidence intervals: delta method over 8 targets
     8 targets, 0.0% tied
@@ -273,7 +277,11 @@ def intervals(
         cells.append(
             tuple(Interval(v, *bounds[:3], sample.units) for v, bounds in zip(values, made, strict=True))
         )
-    notes = (*_notes(whys, unit, len(cells), names), *single_units(drawn, unit))
+    notes = (
+        *_notes(whys, unit, len(cells), names),
+        *unit_note(parts, unit),
+        *single_units(drawn, unit),
+    )
     return Intervals(evaluation, tuple(cells), level, method, unit, samples, seed, notes)
 
 
@@ -320,15 +328,18 @@ def _bounds(
 ) -> list[Bounds]:
     """Compute the interval of each metric, or the reason why it has none."""
     pairs = list(zip(expressions, values, strict=True))
-    reasons = [no_interval(expression, sample, value) for expression, value in pairs]
+    reasons = [no_interval(expression, sample, value, method) for expression, value in pairs]
     if method != "delta" and sample.groups > 1:
         reasons = [BY_DELTA if why is None else why for why in reasons]
     wanted = {e: value for (e, value), why in zip(pairs, reasons, strict=True) if why is None}
-    made: Iterator[Bounds] = (
-        delta(sample, wanted, level)
-        if method == "delta"
-        else bootstrap(sample, list(wanted), level, samples, seed, bca=method == "bootstrap")
-    )
+    bca = method == "bootstrap"
+    made: Iterator[Bounds]
+    if method == "delta":
+        made = delta(sample, wanted, level)
+    elif sample.crossed:
+        made = crossed_bootstrap(sample, wanted, level, samples, seed, bca)
+    else:
+        made = bootstrap(sample, list(wanted), level, samples, seed, bca)
     return [next(made) if why is None else Bounds(why=why) for why in reasons]
 
 
@@ -338,7 +349,7 @@ def _notes(
     """Note why metrics have no interval, each reason once."""
     metrics: dict[tuple[str, int], list[str]] = {}
     for (metric, why), times in whys.items():
-        metrics.setdefault((why.format(unit=unit), times), []).append(metric)
+        metrics.setdefault((why.format(unit=unit.replace("+", " or ")), times), []).append(metric)
     return tuple(
         f"– no interval for {', '.join(each)}: {why}{within(times, rows, names)}"
         for (why, times), each in metrics.items()
@@ -350,8 +361,8 @@ def single_units(drawn: Iterable[Sample], unit: str) -> Iterator[str]:
     for few, groups in dict.fromkeys((sample.alone, sample.groups) for sample in drawn if sample.alone):
         has = "has" if few == 1 else "have"
         yield (
-            f"{few:,} of the {groups:,} groups averaged over {has} a single {unit}: its distance from "
-            "the average stands in for its standard deviation"
+            f"{few:,} of the {groups:,} groups averaged over {has} a single {unit.split('+')[0]}: "
+            "its distance from the average stands in for its standard deviation"
         )
 
 
@@ -387,7 +398,12 @@ def plural(unit: str, n: int) -> str:
     --------
     >>> plural("triple", 1), plural("query", 2), plural("relation,side", 2)
     ('triple', 'queries', 'combinations of relation,side')
+    >>> plural("triple+query", 2)
+    'triples crossed with queries'
     """
+    if "+" in unit:
+        first, second = unit.split("+")
+        return f"{plural(first, n)} crossed with {plural(second, 2)}"
     if "," in unit:
         return f"combinations of {unit}"
     return unit if n == 1 else f"{unit.removesuffix('y')}ies" if unit.endswith("y") else f"{unit}s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isnan, nan
@@ -16,13 +16,14 @@ from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics, listed, parse
+from evenrank.metrics.metric import Metric
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats import _significance
-from evenrank.stats._bounds import limits
+from evenrank.stats._bounds import adjustment
 from evenrank.stats._intervals import (
     DRAWS,
     Intervals,
@@ -43,6 +44,7 @@ from evenrank.stats._sample import (
     names_of,
     smooth,
     unit_name,
+    unit_note,
 )
 from evenrank.stats._significance import CORRECTIONS, Correction, Test
 
@@ -321,8 +323,9 @@ def compare(
         The confidence level.
     unit : str or sequence of str, optional
         The resampling unit, whose differences flip their signs together: "target", "triple", "query" or
-        key columns. By default the triple, if the keys have triples: head and tail prediction of one
-        triple are dependent, and treating them as independent makes p-values too small.
+        key columns; or two units that cross, "triple+query". The default is that of `intervals`: head
+        and tail prediction of one triple are dependent, and so are the answers of one query; treating
+        them as independent makes p-values too small.
     on : str or sequence of str, optional
         The keys that identify a target; by default head, relation, tail and side, or source and target,
         or query and answer. "row" takes row i of each model.
@@ -386,7 +389,7 @@ def compare(
     values = intervals(ranked, *expressions, level=level, unit=unit, ties=ties, average=average)
     drawn = {name: Sample(ranks, ties, average, unit) for name, ranks in ranked.items()}
     for name, sample in drawn.items():
-        if sample.units < 2:
+        if sample.fewest < 2:
             got = f"{len(ranked[name]):,} target{'s' * (len(ranked[name]) != 1)} of one {unit}"
             raise InputError(f"a single {unit} is not enough to compare models", got=got)
     couples = (
@@ -398,16 +401,22 @@ def compare(
     for expression in expressions:
         each = zip(drawn.items(), values[expression], strict=True)
         views = {name: _view(name, expression, one, interval.value) for (name, one), interval in each}
-        made += [_difference(expression, views[a], views[b], level) for a, b in couples]
+        made += [_difference(expression, views[a], views[b]) for a, b in couples]
     p = _p_values(made, test, samples, seed)
     corrected = CORRECTIONS[correction](p)
-    pairs = tuple(
-        replace(d.pair, p=float(one), p_corrected=float(all_))
-        for d, one, all_ in zip(made, p, corrected, strict=True)
+    pairs = []
+    every = _mean_ends(made, test, level, samples, seed)
+    for d, ends, one, all_ in zip(made, every, p.tolist(), corrected.tolist(), strict=True):
+        low, high = _interval(d, ends, one, test, level)
+        pairs.append(replace(d.pair, low=low, high=high, p=one, p_corrected=all_))
+    notes = (
+        *notes,
+        *unit_note(ranked.values(), unit),
+        *_remarks(ranked, pairs, test, "+" in unit),
+        *single_units(drawn.values(), unit),
     )
-    notes = (*notes, *_remarks(ranked, pairs, test), *single_units(drawn.values(), unit))
-    units = len(made[0].units)
-    return Comparison(values, pairs, test, correction, level, unit, units, samples, seed, notes)
+    units = next(iter(drawn.values())).units
+    return Comparison(values, tuple(pairs), test, correction, level, unit, units, samples, seed, notes)
 
 
 class View(NamedTuple):
@@ -428,31 +437,45 @@ def _view(name: str, expression: Expression, sample: Sample, value: float) -> Vi
 
 
 class Difference(NamedTuple):
-    """A pair before its test: the differences of the units, their mean, and its standard error."""
+    """A pair before its test, on the scale of the terms: the mean difference and its standard error.
+
+    `by` are the units whose differences flip their signs: of units that cross, those with the larger
+    standard error, `stretch` times which is the standard error of both. `way` is their number, 0 or 1.
+    """
 
     pair: Pair
-    units: Floats
+    x: Floats
     mean: float
     error: StandardError
+    by: Sample
+    way: int
+    stretch: float
+    to_metric: Callable[[float], float]
+
+    @property
+    def units(self) -> Floats:
+        """The differences of the units."""
+        return self.by.net(self.x)
 
 
-def _difference(expression: Expression, first: View, second: View, level: float) -> Difference:
+def _difference(expression: Expression, first: View, second: View) -> Difference:
     """Compute the differences of two models, target by target."""
     metric, sample = smooth(expression), first.sample
     x, y = first.terms.at_reference(second.terms.reference), second.terms.x
     d = np.where(np.isclose(x, y, rtol=ROUNDING, atol=0.0), 0.0, x - y)
     better = 1.0 if metric.f.falling == (metric.p >= 0) else -1.0  # whether larger terms are better
-    mean, error = sample.mean(d), sample.error(sample.influence(d))
-    difference, spread = first.value - second.value, sample.error(first.influence - second.influence)
-    varies = spread.size > ROUNDING * sample.error(first.influence).size
-    margin, (least, most) = spread.margin(level) if varies else nan, limits(expression, sample)
+    influence = sample.influence(d)
+    mean, error = sample.mean(d), sample.error(influence)
+    spread = sample.error(first.influence - second.influence)
+    sizes = [one.size for one in sample.errors_of_ways(influence)]
+    larger = int(np.argmax(sizes))
     pair = Pair(
         expression,
         first.name,
         second.name,
-        difference,
-        max(difference - margin, least - most),
-        min(difference + margin, most - least),
+        first.value - second.value,
+        nan,
+        nan,
         spread.size,
         effect=better * _significance.standardised(mean, error.size, sample.units),
         wins=int((better * d > 0).sum()),
@@ -461,17 +484,92 @@ def _difference(expression: Expression, first: View, second: View, level: float)
         p=1.0,
         p_corrected=1.0,
     )
-    return Difference(pair, sample.net(d), mean, error)
+    adjust, total = adjustment(expression, sample), sample.mean(x) + sample.mean(y)
+    least, most = _possible(metric, second)
+
+    def to_metric(gap: float) -> float:
+        """Compute the difference of the metrics from that of the mean terms, whose sum is fixed."""
+        ends = np.array([total + gap, total - gap]) / 2.0
+        one, other = adjust(second.terms.value(np.clip(ends, least, most)))
+        return float(one - other)
+
+    varies = spread.size > ROUNDING * sample.error(first.influence).size
+    stretch = error.size / sizes[larger] if sizes[larger] > 0 else 1.0
+    by = sample.ways[larger]
+    return Difference(pair, d, mean, error, by, larger, stretch if varies else nan, to_metric)
+
+
+def _possible(metric: Metric, view: View) -> tuple[float, float]:
+    """Compute the range of the terms, on the scale of a model's terms."""
+    ranks = view.sample.ranks
+    last = float(ranks.candidates.max() if ranks.has_candidates else view.sample.rank().max())
+    x, reference = metric.term(1.0, last)
+    ends = Terms(metric, x(np.array([1.0, last])), reference).at_reference(view.terms.reference)
+    return float(ends.min()), float(ends.max())
+
+
+def _ways(made: Sequence[Difference]) -> Iterator[tuple[list[int], dict[str, Any]]]:
+    """Yield the pairs whose units are the same, which share flips, and what flips need of them."""
+    for way in dict.fromkeys(d.way for d in made):
+        rows = [i for i, d in enumerate(made) if d.way == way]
+        some = [made[i] for i in rows]
+        yield (
+            rows,
+            {
+                "differences": np.column_stack([d.units for d in some]),
+                "couples": [(str(d.pair.metric), d.pair.first, d.pair.second) for d in some],
+                "stretch": np.nan_to_num([d.stretch for d in some], nan=1.0),
+            },
+        )
 
 
 def _p_values(made: Sequence[Difference], test: Test, samples: int, seed: int) -> Floats:
     if test == "permutation":
-        couples = [(str(d.pair.metric), d.pair.first, d.pair.second) for d in made]
-        differences = np.column_stack([d.units for d in made])
-        return _significance.permutation(differences, samples, seed, couples)
+        p = np.ones(len(made))
+        for rows, flips in _ways(made):
+            p[rows] = _significance.permutation(samples=samples, seed=seed, **flips)
+        return p
     if test == "t":
         return np.array([_significance.t_test(d.mean, d.error, len(d.units)) for d in made])
     return np.array([_significance.wilcoxon(d.units) for d in made])
+
+
+def _mean_ends(
+    made: Sequence[Difference], test: Test, level: float, samples: int, seed: int
+) -> list[tuple[float, float]]:
+    """Compute the intervals of the differences of mean terms: all that the test does not reject."""
+    if test != "permutation":
+        margins = [d.error.margin(level) for d in made]
+        return [(d.mean - margin, d.mean + margin) for d, margin in zip(made, margins, strict=True)]
+    found = [(nan, nan)] * len(made)
+    for rows, flips in _ways(made):
+        by = made[rows[0]].by
+        low, high = _significance.permutation_ends(
+            weight=by.total(by.weight), level=level, samples=samples, seed=seed, **flips
+        )
+        for i, *ends in zip(rows, low.tolist(), high.tolist(), strict=True):
+            found[i] = (ends[0], ends[1])
+    return found
+
+
+def _interval(
+    made: Difference, ends: tuple[float, float], p: float, test: Test, level: float
+) -> tuple[float, float]:
+    """Map the interval of the difference of mean terms to the metric, such as from logarithms to GMR.
+
+    It excludes 0 exactly if the test rejects it.
+    """
+    if isnan(made.stretch):
+        return nan, nan
+    if test != "wilcoxon":  # few flips are listed for p, but not for the interval
+        tiny = np.nextafter(0.0, made.mean)
+        rejected = p <= 1.0 - level
+        if rejected and ends[0] <= 0.0 <= ends[1]:
+            ends = (tiny, ends[1]) if made.mean > 0 else (ends[0], tiny)
+        elif not rejected:
+            ends = min(ends[0], 0.0), max(ends[1], 0.0)
+    low, high = sorted(made.to_metric(end) for end in ends)
+    return low, high
 
 
 def _check_chance_levels(models: Mapping[str, Ranks], expressions: Sequence[Expression]) -> None:
@@ -496,7 +594,9 @@ def _other_candidates(models: Mapping[str, Ranks]) -> Iterator[str]:
         yield f"candidates differ ({', '.join(map(candidate_range, models.values()))})"
 
 
-def _remarks(models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test) -> Iterator[str]:
+def _remarks(
+    models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test, crossed: bool
+) -> Iterator[str]:
     """Note what a reader might not expect."""
     for first, second in combinations(models, 2):
         one, other = models[first], models[second]
@@ -506,6 +606,8 @@ def _remarks(models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test) -> 
         yield "– no interval if the differences do not vary"
     if test == "wilcoxon":
         yield "the Wilcoxon test is about the signed ranks of differences, not about their mean"
+        if crossed:
+            yield "the Wilcoxon test takes units of one kind as independent, although these cross"
 
 
 def signed(x: float) -> str:

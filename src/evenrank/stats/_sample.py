@@ -10,6 +10,10 @@ and its variance is that of a sum over independent units (targets, triples, quer
 `I_u = sum_{i in u} I_i`:  `C / (C - 1) * sum_u I_u^2` for C units (the delta method; for units of
 different weight, the linearised variance of a ratio of sums).
 
+Targets may be dependent in two ways: both sides of a triple, and all answers of a query. Units crossed
+like this, "triple+query", have the variance `V(triple) + V(query) - V(triple and query)` (two-way
+clustering; Cameron, Gelbach and Miller 2011), and at least the larger of the first two.
+
 A macro average over relations, sides or any other key averages over fixed groups: another test set would
 have the same groups. The influence of a target is then relative to the mean of its group g, not to m,
 and `C / (C - 1)` counts the C units in g (the variance of a stratified sample). Queries, like targets,
@@ -39,14 +43,49 @@ from evenrank.ranks.ranks import TRIPLE, Ranks, average_name
 
 Unit = str | Sequence[str] | None
 ROUNDING = 1e-12  # relative to the numbers that are summed: sums closer than this are equal
+CROSSED = "triple+query"
+SHARED = 0.05  # the share of targets with shared queries from which on these matter
 SAMPLED = ("micro", "query")  # averages over a sample, not over fixed groups
 
 
 def unit_name(ranks: Iterable[Ranks], unit: Unit) -> str:
-    """Name the resampling unit: by default the triple, if all ranks have triples, else the target."""
-    if unit is None:
-        return "triple" if all(set(TRIPLE) <= one.keys.keys() for one in ranks) else "target"
-    return names_of("unit", unit)
+    """Name the resampling unit.
+
+    By default the triple, if all ranks have triples, crossed with the query, if triples share queries;
+    else the query, if targets share queries; else the target.
+    """
+    if unit is not None:
+        return names_of("unit", unit)
+    several = list(ranks)
+    if all(set(TRIPLE) <= one.keys.keys() for one in several):
+        return CROSSED if any(shared_queries(one) >= SHARED for one in several) else "triple"
+    alike = all("query" in one.keys for one in several) and several
+    return "query" if alike and any(shared_queries(one) >= SHARED for one in several) else "target"
+
+
+def shared_queries(ranks: Ranks) -> float:
+    """Compute the share of targets whose query has other triples (or targets); 0 without queries."""
+    names = ranks.keys.keys()
+    sides = set(ranks.keys["side"].tolist()) if "side" in names else {None}
+    if not len(ranks) or (
+        "query" not in names and not (set(TRIPLE) <= names and sides <= {"head", "tail"})
+    ):
+        return 0.0
+    query = ranks.units("query")
+    other = ranks.units("triple") if set(TRIPLE) <= names else np.arange(len(ranks))
+    (_, (of, _)) = columns.encode([query, other])
+    return float((np.bincount(of)[query] > 1).mean())
+
+
+def unit_note(ranks: Iterable[Ranks], unit: str) -> tuple[str, ...]:
+    """Note that targets of one query are dependent, if the unit does not join them."""
+    share = max((shared_queries(one) for one in ranks), default=0.0)
+    if unit not in ("target", "triple") or share < SHARED:
+        return ()
+    return (
+        f"{100 * share:.0f} % of the targets share their query with others, which unit {unit} takes as "
+        f"independent: intervals may be too short, and p-values too small; use {CROSSED}",
+    )
 
 
 def names_of(what: str, given: str | Sequence[str]) -> str:
@@ -186,7 +225,7 @@ class Sample:
     average : str or sequence of str, default "micro"
         The average, which weighs the targets.
     unit : str, default "target"
-        The resampling unit.
+        The resampling unit, or two that cross: "triple+query".
     groups : ndarray of int, optional
         The fixed group of each target, numbered from 0, instead of the groups of the average.
 
@@ -198,6 +237,8 @@ class Sample:
         The fixed group of each target; a single one if the average is not over fixed groups.
     part : ndarray of int
         The part of each target: a unit within a group. Mostly a unit lies in one group.
+    crossed : tuple of Sample
+        With crossed units, the same targets by the second unit, and by both units together.
     """
 
     def __init__(
@@ -205,12 +246,13 @@ class Sample:
         ranks: Ranks,
         ties: Ties = "expected",
         average: str | Sequence[str] = "micro",
-        unit: str = "target",
+        unit: str | Ints = "target",
         groups: Ints | None = None,
     ) -> None:
         weight, given = ranks.weights_by(average), groups is not None
         count = 0 if groups is None else int(groups.max(initial=-1)) + 1
-        units = np.arange(len(ranks)) if unit == "target" else ranks.units(unit)
+        units, *others = _units(ranks, unit)
+        self.crossed = tuple(Sample(ranks, ties, average, other, groups) for other in others)
         if weight is not None and not (weight > 0).all():
             weighs = weight > 0
             ranks, weight = ranks[weighs], weight[weighs]
@@ -231,6 +273,16 @@ class Sample:
 
     def __repr__(self) -> str:
         return f"Sample({len(self.ranks):,} targets, {self.units:,} units, {self.groups:,} groups)"
+
+    @property
+    def ways(self) -> tuple[Sample, ...]:
+        """The same targets by each of the units that cross; the sample itself if there is one unit."""
+        return (self, *self.crossed[:1])
+
+    @property
+    def fewest(self) -> int:
+        """The smallest number of units of one kind."""
+        return min(way.units for way in self.ways)
 
     @property
     def groups(self) -> int:
@@ -356,7 +408,15 @@ class Sample:
         mean: Floats | float = self.mean(x)
         if self.groups > 1:
             mean = np.where(self._within > 1, self._means(x), mean)[self.group]
-        return np.asarray(self._net(x - mean, x, self.part) / self.weight.sum())
+        own = np.asarray(self._net(x - mean, x, self.part) / self.weight.sum())
+        return (
+            np.concatenate([own, *(one.influence(x) for one in self.crossed)]) if self.crossed else own
+        )
+
+    def _split(self, influence: Floats) -> list[Floats]:
+        """Split the influences of crossed units: by the first, by the second, by both."""
+        ends = np.cumsum([len(one._unit_of) for one in (self, *self.crossed)])
+        return np.split(influence, ends[:-1])
 
     def error(self, influence: Floats) -> StandardError:
         """Compute a standard error from influences.
@@ -373,8 +433,50 @@ class Sample:
         StandardError
             The standard error; NaN with fewer than two units.
         """
-        if self.units < 2:
+        if self.fewest < 2:
             return StandardError(nan, nan)
+        if self.crossed:
+            parts = self._split(influence)
+            first, second, both = (
+                one._error(part) for one, part in zip((self, *self.crossed), parts, strict=True)
+            )
+            return StandardError(_crossed(first.size, second.size, both.size), min(first.df, second.df))
+        return self._error(influence)
+
+    def errors_of_ways(self, influence: Floats) -> list[StandardError]:
+        """Compute the standard error by each of the units that cross, as if there were only this one.
+
+        Parameters
+        ----------
+        influence : ndarray
+            The influence of each part.
+
+        Returns
+        -------
+        list of StandardError
+            One for each of `ways`.
+        """
+        return [one._error(part) for one, part in zip(self.ways, self._split(influence), strict=False)]
+
+    def effective(self, influence: Floats) -> float:
+        """Compute how many units determine a variance, `(sum I^2)^2 / sum I^4`.
+
+        Parameters
+        ----------
+        influence : ndarray
+            The influence of each part.
+
+        Returns
+        -------
+        float
+            The number of units; the smaller one, if two units cross.
+        """
+        parts = zip(self.ways, self._split(influence), strict=False)
+        squares = [np.bincount(one._unit_of, part) ** 2 for one, part in parts]
+        return min(float(each.sum() ** 2 / (each**2).sum()) for each in squares)
+
+    def _error(self, influence: Floats) -> StandardError:
+        """Compute the standard error by one kind of units."""
         n, most = self._within, self.units - 1
         influence = self._unbiased(influence)
         size = sqrt(float((np.bincount(self._unit_of, influence) ** 2).sum()))
@@ -405,11 +507,18 @@ class Sample:
             with np.errstate(divide="ignore", invalid="ignore"):  # empty groups, infinite terms
                 slope = np.abs([terms.slope(mean) for mean in self._means(terms.x).tolist()])
                 share = np.bincount(self.group, self.weight, self.groups) / self.weight.sum()
-                influence = self._unbiased(self.influence(terms.x))
+                own = self._split(self.influence(terms.x))[0]
+                influence = self._unbiased(own)
                 variance = np.bincount(self._group_of, influence**2, self.groups)
                 size = np.sqrt(variance) * slope / share
-        size[(self._within < 2) | ~(size > 0)] = nan
-        return list(map(StandardError, size.tolist(), (self._within - 1).tolist()))
+        fewest = self._within
+        if self.crossed:
+            found = [one.errors_by_group(metric) for one in self.crossed]
+            second, both = (np.nan_to_num([error.size for error in each]) for each in found)
+            size = np.array(list(map(_crossed, np.nan_to_num(size), second, both)))
+            fewest = np.minimum(fewest, self.crossed[0]._within)
+        size[(fewest < 2) | ~(size > 0)] = nan
+        return list(map(StandardError, size.tolist(), (fewest - 1).tolist()))
 
     def _means(self, x: Floats) -> Floats:
         """Compute the weighted mean of a column in each group."""
@@ -453,6 +562,22 @@ class Sample:
         line_or_map = expression.map(null)
         assert isinstance(line_or_map, Affine)
         return line_or_map.scale
+
+
+def _units(ranks: Ranks, unit: str | Ints) -> list[Ints]:
+    """Number the units of each target; if two units cross, also the second ones, and pairs of both."""
+    if not isinstance(unit, str):
+        return [unit]
+    names = unit.split("+")
+    if len(names) > 2:
+        raise InputError("at most two units can cross", got=repr(unit), do=f"e.g. {CROSSED}")
+    each = [np.arange(len(ranks)) if name == "target" else ranks.units(name) for name in names]
+    return each if len(each) == 1 else [*each, columns.encode(each)[0]]
+
+
+def _crossed(first: float, second: float, both: float) -> float:
+    """Compute the standard error of crossed units; it is at least that by either unit."""
+    return sqrt(max(first**2 + second**2 - both**2, first**2, second**2))
 
 
 def smooth(expression: Expression) -> Metric:

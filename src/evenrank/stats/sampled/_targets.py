@@ -179,7 +179,8 @@ class Targets:
         self.sample, self.weight, self.samples, self.replace = sample, sample.weight, samples, replace
         self.full = np.asarray(ranks.keys[FULL])
         self.draw = columns.encode([ranks.keys[DRAW]])[0]
-        self.own_draw = columns.encode([self.draw, sample.unit])[0]  # if each unit had its own draw
+        # if each unit had its own draw; where units cross, a draw of one query is its own
+        self.own_draw = columns.encode([self.draw, sample.ways[-1].unit])[0]
         self.shared = bool(self.own_draw.max() > self.draw.max())
         self._set(ranks.candidates - 1, low, high)
 

@@ -59,7 +59,11 @@ def rank(
 ) -> Ranks:
     """Rank the targets of a task by a model's scores.
 
-    The ranks are the same for any `device`, `memory`, `threads`, `checkpoint` and `mesh`.
+    The ranks of models that factor are certified (`exact=True`): they are the same for any `device`,
+    `memory`, `threads`, `checkpoint` and `mesh`. Those of other scorers follow from the scores they
+    return. If the last bits of a score depend on what else is scored in the same call, as with matrix
+    products, then ranks of nearly tied candidates may depend on `memory`, `threads` and `checkpoint`,
+    which determine the calls; the protocol says "scores: as given".
 
     Parameters
     ----------

@@ -94,8 +94,8 @@ def test_intervals_and_tests_are_those_of_compare(full, ranked):
     models = {ranks.protocol.model: ranks for ranks in ranked}
     apart = er.intervals(models, "mrr", "z(mrr)")
     assert {unit: made.unit for unit, made in full.findings.comparisons.items()} == {
-        "nations": "triple",
-        EVIL: "triple",
+        "nations": "triple+query",
+        EVIL: "triple+query",
     }
     for row in apart.rows():
         mine = full.findings.interval(row["metric"], "nations", row["model"])

@@ -27,8 +27,8 @@ from evenrank.graphs import Graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import TRIPLE, Ranks
-from evenrank.stats import On, joined, names_of, target_keys
+from evenrank.ranks.ranks import Ranks
+from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
 TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
@@ -105,21 +105,23 @@ class Benchmark:
         Aligned rows can be compared directly, and the units are numbered once instead of for every
         model and pair.
         """
-        units = {} if self.unit == "target" else {self.unit: self.units}
+        names = () if self.unit == "target" else self.unit.split("+")
+        units = {name: self.first.units(name) for name in names}
         return {
             model: ranks.with_only_keys(units).with_protocol(self.protocol)
             for model, ranks in self.models.items()
         }
 
-    @property
+    @cached_property
     def unit(self) -> str:
-        """The resampling unit: the triple, if the keys have triples, otherwise the target."""
-        return "triple" if set(TRIPLE) <= self.first.keys.keys() else "target"
+        """The resampling unit, that of `evenrank.intervals`."""
+        return unit_name([self.first], None)
 
     @cached_property
     def units(self) -> Ints:
-        """The number of the resampling unit of each target."""
-        return np.arange(len(self)) if self.unit == "target" else self.first.units(self.unit)
+        """The number of the resampling unit of each target; of the first one, if units cross."""
+        first = self.unit.split("+")[0]
+        return np.arange(len(self)) if first == "target" else self.first.units(first)
 
     @property
     def untestable(self) -> str:

@@ -30,16 +30,18 @@ from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.report.benchmark import Benchmark
 from evenrank.stats import (
     AcrossDatasets,
+    Bounds,
     Comparison,
     Interval,
     Intervals,
     Pair,
     Sample,
-    StandardError,
     across_datasets,
+    bounds_by_group,
     check_level,
     compare,
     intervals,
+    plural,
 )
 from evenrank.stats.averages import AVERAGES
 
@@ -271,7 +273,7 @@ class Findings:
     @property
     def tested(self) -> str:
         """The tests in words."""
-        units = " or ".join(dict.fromkeys(f"{made.unit}s" for made in self.comparisons.values()))
+        units = " or ".join(dict.fromkeys(plural(made.unit, 2) for made in self.comparisons.values()))
         return (
             f"paired, two-sided permutation tests of {self.lead} over {units}, Holm-corrected within "
             "each data set"
@@ -297,18 +299,24 @@ class Findings:
         group_of = np.empty(len(benchmark), dtype=np.int64)
         for i, (_, rows) in enumerate(groups):
             group_of[rows] = i
-        errors = [  # in all groups at once: one call for each of a thousand relations takes too long
-            Sample(ranks, self.ties, unit=benchmark.unit, groups=group_of).errors_by_group(self.lead)
+        samples = [
+            Sample(ranks, self.ties, unit=benchmark.unit, groups=group_of)
             for ranks in benchmark.aligned.values()
+        ]
+        bounds = [  # in all groups at once: one call for each of a thousand relations takes too long
+            list(zip(bounds_by_group(sample, self.lead, self.level), sample.units_by_group, strict=True))
+            for sample in samples
         ]
         tallies = benchmark.tallies(group_of, len(groups))
         return [
-            self._group(value, tallies[i], [of_model[i] for of_model in errors])
+            self._group(value, tallies[i], [of_model[i] for of_model in bounds])
             for i, (value, _) in enumerate(groups)
             if tallies[i][0].count  # not all of weight zero
         ]
 
-    def _group(self, value: str, tallies: Sequence[Tally], errors: Sequence[StandardError]) -> Group:
+    def _group(
+        self, value: str, tallies: Sequence[Tally], bounds: Sequence[tuple[Bounds, int]]
+    ) -> Group:
         sizes = tallies[0].sizes
         try:
             line = Adjusted("index", self.lead).map(NullDistribution(self.lead, sizes))
@@ -316,24 +324,14 @@ class Findings:
         except (DegenerateError, NullDistributionError):
             line, raw = Affine(nan, nan), [nan] * len(tallies)
         assert isinstance(line, Affine)
-        ends = sorted(map(line, self.lead.range))
         return Group(
             value,
             tallies[0].count,
             _chance(self.lead, sizes),
             tuple(
-                self._interval(line(x), error._replace(size=abs(line.scale) * error.size), ends)
-                for x, error in zip(raw, errors, strict=True)
+                _on_index(line, x, found, units) for x, (found, units) in zip(raw, bounds, strict=True)
             ),
         )
-
-    def _interval(self, value: float, error: StandardError, ends: Sequence[float]) -> Interval:
-        """Return the symmetric interval of a value, clipped to the range of the index."""
-        units = int(error.df) + 1
-        if isnan(error.size) or isnan(value):
-            return Interval(value, nan, nan, nan, units)
-        (least, most), reach = ends, error.margin(self.level)
-        return Interval(value, max(value - reach, least), min(value + reach, most), error.size, units)
 
     def _kinds(self, benchmark: Benchmark) -> list[str]:
         """Return the keys with few values, such as side and cardinality."""
@@ -452,6 +450,14 @@ def _turned(pair: Pair) -> Pair:
         wins=pair.losses,
         losses=pair.wins,
     )
+
+
+def _on_index(line: Affine, value: float, found: Bounds, units: int) -> Interval:
+    """Return the interval of an index from that of its metric."""
+    low, high = sorted((line(found.low), line(found.high)))
+    if isnan(value) or isnan(low):
+        return Interval(line(value), nan, nan, nan, units)
+    return Interval(line(value), low, high, abs(line.scale) * found.standard_error, units)
 
 
 def _chance(metric: Metric | Statistic, sizes: Histogram) -> float:

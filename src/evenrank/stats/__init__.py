@@ -18,11 +18,12 @@ whether a model that is better on one data set is better on others (`across_data
 - `sampled`        full rankings estimated from sampled candidates
 """
 
+from evenrank.stats._bounds import Bounds, bounds_by_group
 from evenrank.stats._evaluate import evaluate
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
 from evenrank.stats._join import On, candidate_range, joined, target_keys
 from evenrank.stats._paired import Comparison, Pair, compare, signed
-from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms, names_of
+from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms, names_of, unit_name
 from evenrank.stats._several import (
     AcrossDatasets,
     AverageRank,
@@ -37,6 +38,7 @@ __all__ = [
     "ROUNDING",
     "AcrossDatasets",
     "AverageRank",
+    "Bounds",
     "Comparison",
     "Correction",
     "Interval",
@@ -51,6 +53,7 @@ __all__ = [
     "Test",
     "across_datasets",
     "averages",
+    "bounds_by_group",
     "candidate_range",
     "check_level",
     "compare",
@@ -62,4 +65,5 @@ __all__ = [
     "signed",
     "summarize_runs",
     "target_keys",
+    "unit_name",
 ]

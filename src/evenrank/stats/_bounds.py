@@ -101,18 +101,70 @@ def _proportion(
     standard error, and Student's t has no more degrees of freedom than these. If all targets are hits,
     or none, the number of independent targets is that of the units.
     """
-    from scipy.special import stdtrit
-
-    tail = (1.0 - level) / 2.0
     if sample.fewest == len(sample.ranks) and sample.groups == 1 and sample.tally.equal_weights:
         n = float(len(sample.ranks))
     elif error.size > 0:
-        df = min(error.df, sample.effective(influence))
-        n = share * (1.0 - share) / error.size**2 * float(stdtrit(inf, tail) / stdtrit(df, tail)) ** 2
+        n = _independent(share, error, sample.effective(influence), level)
     else:
         weights = [way.total(way.weight) / way.weight.sum() for way in sample.ways]
         n = min(1.0 / float((weight**2).sum()) for weight in weights)
+    return _clopper_pearson(share, n, level)
+
+
+def _independent(share: float, error: StandardError, determined: float, level: float) -> float:
+    """Compute the number of independent targets with the same standard error and margin of error."""
+    from scipy.special import stdtrit
+
+    tail, df = (1.0 - level) / 2.0, min(error.df, determined)
+    return share * (1.0 - share) / error.size**2 * float(stdtrit(inf, tail) / stdtrit(df, tail)) ** 2
+
+
+def _clopper_pearson(share: float, n: float, level: float) -> tuple[float, float]:
+    tail = (1.0 - level) / 2.0
     return _least(share, n, tail), 1.0 - _least(1.0 - share, n, tail)
+
+
+def bounds_by_group(sample: Sample, metric: Metric | Statistic, level: float) -> list[Bounds]:
+    """Compute the interval of a metric in each fixed group of a sample, as `delta` does for each alone.
+
+    Parameters
+    ----------
+    sample : Sample
+        The targets, with their groups.
+    metric : Metric or Statistic
+        The metric.
+    level : float
+        The confidence level.
+
+    Returns
+    -------
+    list of Bounds
+        The intervals; NaN where there is none, as for statistics.
+    """
+    errors = sample.errors_by_group(metric)
+    if not isinstance(metric, Metric) or abs(metric.p) == inf:
+        return [Bounds() for _ in errors]
+    terms = sample.terms(metric)
+    means, found = sample.means_by_group(terms.x).tolist(), []
+    least, most = limits(metric, sample)
+    determined, units, alone = sample.spread_by_group(terms.x)
+    for i, (mean, error) in enumerate(zip(means, errors, strict=True)):
+        if isnan(mean):
+            found.append(Bounds())
+            continue
+        if _is_proportion(metric) and error.df >= 1:
+            n = float(units[i])
+            if not alone[i] and error.size > 0:
+                n = _independent(mean, error, float(determined[i]), level)
+            elif not alone[i] and 0.0 < mean < 1.0:
+                n = nan
+            ends = _clopper_pearson(mean, n, level)
+        else:
+            margin = error.margin(level) / abs(terms.slope(mean))
+            ends = mean - margin if metric.p == 0 else max(mean - margin, 0.0), mean + margin
+        low, high = sorted(terms.value(np.array(ends)).tolist())
+        found.append(Bounds(max(low, least), min(high, most), error.size))
+    return found
 
 
 def _least(share: float, n: float, tail: float) -> float:

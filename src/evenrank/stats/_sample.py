@@ -29,6 +29,7 @@ from math import exp, inf, nan, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
@@ -290,6 +291,11 @@ class Sample:
         return len(self._within)
 
     @property
+    def units_by_group(self) -> list[int]:
+        """Number of units in each fixed group."""
+        return list(map(int, self._within.tolist()))
+
+    @property
     def alone(self) -> int:
         """Number of fixed groups with a single unit, whose spread cannot be estimated."""
         return int((self._within == 1).sum()) if self.groups > 1 else 0
@@ -407,7 +413,7 @@ class Sample:
         """
         mean: Floats | float = self.mean(x)
         if self.groups > 1:
-            mean = np.where(self._within > 1, self._means(x), mean)[self.group]
+            mean = np.where(self._within > 1, self.means_by_group(x), mean)[self.group]
         own = np.asarray(self._net(x - mean, x, self.part) / self.weight.sum())
         return (
             np.concatenate([own, *(one.influence(x) for one in self.crossed)]) if self.crossed else own
@@ -505,7 +511,7 @@ class Sample:
         if isinstance(metric, Metric) and abs(metric.p) < inf:
             terms = self.terms(metric)
             with np.errstate(divide="ignore", invalid="ignore"):  # empty groups, infinite terms
-                slope = np.abs([terms.slope(mean) for mean in self._means(terms.x).tolist()])
+                slope = np.abs([terms.slope(mean) for mean in self.means_by_group(terms.x).tolist()])
                 share = np.bincount(self.group, self.weight, self.groups) / self.weight.sum()
                 own = self._split(self.influence(terms.x))[0]
                 influence = self._unbiased(own)
@@ -520,12 +526,51 @@ class Sample:
         size[(fewest < 2) | ~(size > 0)] = nan
         return list(map(StandardError, size.tolist(), (fewest - 1).tolist()))
 
-    def _means(self, x: Floats) -> Floats:
-        """Compute the weighted mean of a column in each group."""
+    def spread_by_group(self, x: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Describe the units of each group; the less favourable kind, if two units cross.
+
+        Parameters
+        ----------
+        x : ndarray
+            A value per target.
+
+        Returns
+        -------
+        tuple of ndarray
+            How many units determine the variance of the mean of x, `effective`; how many there are, with
+            those of smaller weight as fewer; and whether each target is a unit, of equal weight.
+        """
+        targets = np.bincount(self.group, minlength=self.groups)
+        rows = []
+        for one, part in zip(self.ways, self._split(self.influence(x)), strict=False):
+            weight = np.bincount(one.part, one.weight, minlength=len(one._unit_of))
+            counts = []
+            for column in (part**2, weight):
+                total, square = (np.bincount(one._group_of, c, self.groups) for c in (column, column**2))
+                with np.errstate(invalid="ignore", divide="ignore"):  # no spread
+                    counts.append(total**2 / square)
+            rows.append((*counts, one._within == targets))
+        determined, units, alone = (np.min(column, axis=0) for column in zip(*rows, strict=True))
+        return determined, units, alone & self.tally.equal_weights
+
+    def means_by_group(self, x: Floats) -> Floats:
+        """Compute the weighted mean of a column in each group.
+
+        Parameters
+        ----------
+        x : ndarray
+            A value per target.
+
+        Returns
+        -------
+        ndarray
+            A mean per group.
+        """
         total, mass = (
             np.bincount(self.group, column, self.groups) for column in (self.weight * x, self.weight)
         )
-        return np.asarray(total / mass)
+        with np.errstate(invalid="ignore"):  # empty groups
+            return np.asarray(total / mass)
 
     def _unbiased(self, influence: Floats) -> Floats:
         """Scale influences by the square root of n / (n - 1), for the n units of their group."""

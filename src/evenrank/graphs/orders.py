@@ -62,8 +62,10 @@ def arranged(
         for split, t in tables.items()
     }
     if order is None:
+        relations = result[first].frame["relation"].unique()
         for split in unnamed:
-            _check_split(result[split], result[first])
+            if split != first:
+                _check_split(result[split], result[first], relations)
     return result, notes
 
 
@@ -145,16 +147,15 @@ def _asked(signs: _Signs, guess: int | None, usual: Order, where: str) -> InputE
     )
 
 
-def _check_split(table: Table, train: Table) -> None:
+def _check_split(table: Table, train: Table, relations: pl.Series) -> None:
     """Check that the relations of a split are relations in training, rather than entities."""
     import polars as pl
 
-    relations = train.frame["relation"].unique()
-    entities = pl.concat([train.frame["head"], train.frame["tail"].rename("head")]).unique()
     own = table.frame["relation"].unique()
-    if own.dtype != relations.dtype:
+    unseen = own.filter(~own.is_in(relations.implode())) if own.dtype == relations.dtype else own.clear()
+    if not len(unseen):
         return
-    unseen = own.filter(~own.is_in(relations.implode()))
+    entities = pl.concat([train.frame["head"], train.frame["tail"].rename("head")]).unique()
     wrong = int(unseen.is_in(entities.implode()).sum())
     known = len(own) - len(unseen)
     if wrong > (max(known, CLEAR) if _are_numbers(own) else known):

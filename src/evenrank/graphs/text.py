@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 BLANK = b" \t\r\v\f"
+# how the spaces of Unicode beyond ASCII begin in UTF-8
+WIDE_SPACES = (
+    *(b"\xc2\x85", b"\xc2\xa0", b"\xe1\x9a\x80", b"\xe2\x80", b"\xe2\x81\x9f", b"\xe3\x80\x80"),
+    codecs.BOM_UTF8,
+)
 MARK = "\ufeff"  # also at the start of a later line, where files were concatenated
 LIKELY = 4  # letters of a word that is rarely a name and a word of a header
 HEADERS = {
@@ -73,20 +78,23 @@ def read_text(
     schema = dict.fromkeys(columns, pl.String)
     quoted = _csv_separator(raw, separators, width) if b'"' in raw else None
     lines: Sequence[int] | None
+    separator = quoted or ""
     if quoted:
         rows, lines, left_out = _quoted(raw, quoted, width, file, first)
         frame = pl.DataFrame(rows, schema=schema, orient="row")
     else:
         raw, separator, lines, left_out = _regular(raw, separators, width, file, first)
         # otherwise polars takes names like "x\x01" or "xچ" for compressed data
-        raw = codecs.BOM_UTF8 + raw
-        frame = pl.read_csv(raw, separator=separator, has_header=False, quote_char=None, schema=schema)
+        marked = codecs.BOM_UTF8 + raw
+        frame = pl.read_csv(
+            marked, separator=separator, has_header=False, quote_char=None, schema=schema
+        )
     if counted and count.strip(BLANK) != str(len(frame)).encode():
         got = f"{count.strip()[:40].decode()!r} before {len(frame):,} lines"
         raise InputError(f"{file}:1: wrong count of lines", got=got)
     if not len(frame):
         raise InputError(f"{file}: an empty file", do="add triples or remove the file")
-    frame, trimmed = _trimmed(frame)
+    frame, trimmed = _trimmed(frame) if quoted or _may_have_spaces(raw, separator) else (frame, 0)
     named, words = _header(frame, columns, file, first if lines is None else lines[0])
     if named:
         frame = frame[1:].rename(dict(zip(columns, words, strict=True)))
@@ -208,6 +216,12 @@ def _quoted(
     except csv.Error as error:
         raise InputError(f"{file}:{reader.line_num}: not CSV", got=str(error)) from None
     return rows, lines, _counts(empty, comments)
+
+
+def _may_have_spaces(raw: bytes, separator: str) -> bool:
+    """Whether there are spaces other than separators: in a tenth of the time of `_trimmed`."""
+    blanks = [bytes([blank]) for blank in BLANK if chr(blank) not in (separator, "\r")]
+    return any(blank in raw for blank in (*blanks, *(() if raw.isascii() else WIDE_SPACES)))
 
 
 def _trimmed(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:

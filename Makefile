@@ -38,6 +38,7 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
 	$(BIN)/python benchmarks/evaluator.py
+	$(BIN)/python benchmarks/scorers.py
 	$(BIN)/python benchmarks/atlas.py
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/sampled.py

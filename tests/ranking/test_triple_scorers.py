@@ -189,7 +189,7 @@ BAD = {
     "nothing": (broken(None), ["must return an array of scores; got NoneType"]),
     "two results": (broken((1, 2)), ["must return an array of scores; got tuple"]),
     "ragged": (broken([[1], [1, 2]]), ["must return an array of scores; got list"]),
-    "complex": (lambda h, r, t: h * 1j, ["must return an array of scores"]),
+    "complex": (lambda h, r, t: h * 1j, ["the scores of <lambda> must be real numbers; got complex"]),
     "NaN": (
         lambda h, r, t: broadcasting(h, r, t) / np.where(t == 3, np.nan, 1),
         [r"scores contain NaN \(query \(.*\), candidate 3\)"],

@@ -9,8 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import evenrank as er
-from evenrank.metrics.adjusted import LINES, Affine, index, ratio, z
+from evenrank.metrics.adjusted import LINES, Adjusted, Affine, index, ratio, z
 from evenrank.metrics.chance import _check
+from evenrank.metrics.metric import Transform
 
 numbers = st.floats(-100, 100).filter(lambda x: abs(x) > 1e-3)
 
@@ -186,10 +187,10 @@ def test_impossible_published_values_are_errors(values, message):
         ("mrr", "yes yes yes yes no"),
         ("hits@10", "yes yes yes no no"),
         ("hits@1", "yes yes yes no no"),
-        ("index(mr)", "no yes no yes yes"),
+        ("index(mr)", "no yes yes yes yes"),
         ("index(mrr)", "no yes yes yes yes"),
         ("index(hits@10)", "no yes yes no yes"),
-        ("ratio(mr)", "yes no no no yes"),
+        ("ratio(mr)", "yes no yes no yes"),
         ("z(mrr)", "no no yes yes yes"),
         ("igmr", "yes yes yes yes no"),
         ("ndcg", "yes yes yes yes no"),
@@ -215,7 +216,7 @@ def test_desiderata_show_what_adjustments_repair():
 def test_desiderata_take_user_metrics():
     linear = er.define("linear1000", lambda r: np.maximum(0.0, 1 - (r - 1) / 1000))
     verdicts = er.desiderata(linear)["linear1000"]
-    assert [bool(v) for v in verdicts.values()] == [True, True, True, True, False]
+    assert [bool(v) for v in verdicts.values()] == [True, True, True, False, False]  # 0 from 1001 on
     with pytest.raises(er.errors.InputError, match="requires a metric"):
         er.desiderata()
     with pytest.raises(er.errors.InputError, match="neither large nor small values are better"):
@@ -239,3 +240,80 @@ def test_desiderata_are_decided_for_any_metric(name):
 def test_a_variance_that_underflows_raises():
     with pytest.raises(er.errors.DegenerateError, match="variance of the null distribution underflows"):
         er.Ranks.of([3] * 10_000, candidates=3).evaluate("z(max)")
+
+
+@pytest.mark.parametrize("k", [13, 50, 2000, 300_000])
+@pytest.mark.parametrize("name", ["{}", "index({})", "z({})"])
+def test_truncated_transforms_are_not_anti_monotonic(k, name):
+    metric = er.Metric(Transform(f"truncated{k}", lambda r: np.where(r <= k, 1.0 / r, 0.0)))
+    form = name.split("(")[0]
+    expression = metric if name == "{}" else Adjusted(form, metric)
+    (verdicts, *_) = er.desiderata(expression)._verdicts.values()
+    verdict = verdicts["anti-monotonic"]
+    assert not verdict
+    first = int(verdict.why.split("rank ")[1].split(" ")[0].replace(",", ""))
+    assert first > k
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda r: 0.8 ** (r - 1),  # underflows, but is not flat
+        lambda r: 1 / (1 + np.log(r)),
+        lambda r: 1 / (1 + np.log1p(np.log(r))),
+        lambda r: 0.5 + 0.5 / r,
+        lambda r: r**-0.01,
+    ],
+)
+def test_transforms_that_decay_to_any_constant_have_a_pessimum_and_are_anti_monotonic(function):
+    (verdicts, *_) = er.desiderata(er.Metric(Transform("decaying", function)))._verdicts.values()
+    assert verdicts["asymptotic pessimum"]
+    assert verdicts["anti-monotonic"]
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("index(mr)", True),  # -1
+        ("ratio(mr)", True),  # 2
+        ("ratio(mrr)", True),
+        ("phi(mrr)", True),  # 1/2
+        ("z(mr)", False),  # -sqrt(3 n) depends on the number of targets
+        ("index(hmr)", False),  # -log N
+        ("hmr", False),
+        ("gmr", False),
+    ],
+)
+def test_pessimum_may_be_any_constant(name, holds):
+    verdict = er.desiderata(name)[name]["asymptotic pessimum"]
+    assert bool(verdict) == holds, verdict.why
+
+
+def test_constants_have_verdicts_where_their_adjustments_are_undefined():
+    table = er.desiderata(er.Metric(Transform("two", lambda r: 0.0 * r + 2.0)))
+    assert "undefined" in table._verdicts["index(two)"]["non-negative"].why
+
+
+@pytest.mark.parametrize("name", ["mr", "mrr", "ndcg", "hits@1", "hits@3", "gmr", "imr"])
+def test_indices_stay_in_their_range(name):
+    adjusted = er.parse(f"index({name})")
+    low, high = adjusted.range
+    lowest = math.inf
+    for size in range(2, 30):
+        for ranks in ([size], [size] * 4, [1, size, size]):
+            better = np.array(ranks) - 1
+            try:
+                value = adjusted(er.Tally.of(better, better * 0, better * 0 + size))
+            except er.errors.DegenerateError:
+                continue
+            assert low - 1e-12 <= value <= high + 1e-12
+            lowest = min(lowest, value)
+    if low > -math.inf:
+        assert lowest == pytest.approx(low)  # and the bound is attained
+
+
+def test_the_range_of_an_index_is_shown_in_terms_of_its_chance_level():
+    assert er.parse("index(mr)").span == "-1 to 1"
+    assert er.parse("index(mrr)").span == er.parse("index(hits@10)").span == "-E/(1-E) to 1"
+    assert er.parse("index(gmr)").span == "-inf to 1"
+    assert er.parse("z(mr)").span == "-inf to inf"

@@ -198,3 +198,31 @@ def test_every_metric_equals_its_parsed_name(name):
     assert metric.increasing in (True, False, None)
     if metric.best is not None and name != "count":
         assert low <= metric.best <= high
+
+
+@pytest.mark.parametrize("at", [2, 60, 65, 300, 4000])
+def test_a_bump_at_any_small_rank_is_found(at):
+    with pytest.raises(er.errors.InputError, match=f"falls from|rises from rank {at - 1}"):
+        er.define("bump", lambda r: 1 / r + (r == at))
+
+
+@pytest.mark.parametrize("at", [99_999, 1_000_000])
+def test_a_bump_is_found_where_a_number_of_candidates_reaches_it(at):
+    metric = er.define("late_bump", lambda r: 1 / r + (r == at))
+    assert er.chance(metric, [1000]).mean() > 0
+    with pytest.raises(er.errors.InputError, match="must be monotone"):
+        er.chance(metric, [1000, at])
+
+
+def test_a_bump_at_a_large_number_of_candidates_is_found():
+    size = 3 * 10**9 + 7
+    metric = er.define("far_bump", lambda r: 1 / r + (r == size))
+    with pytest.raises(er.errors.InputError, match="must be monotone"):
+        er.chance(metric, [10, size])
+
+
+@pytest.mark.parametrize(
+    "function", [lambda r: r**-0.001, np.tanh, lambda r: 1 - np.exp(-r / 10), lambda r: 0.1 + 1e-9 / r]
+)
+def test_rounding_is_no_bump(function):
+    assert er.chance(er.define("smooth", function), [5, 10**6]).mean() > 0

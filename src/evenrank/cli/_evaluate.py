@@ -359,7 +359,7 @@ def _describe(expression: Expression) -> Row:
         "metric": str(expression),
         "formula": expression.formula,
         "better": {True: "larger", False: "smaller", None: "neither"}[expression.increasing],
-        "range": f"{low:g} to {high:g}",
+        "range": expression.span if isinstance(expression, Adjusted) else f"{low:g} to {high:g}",
         "optimum": "by size" if best is None else "none" if isnan(best) else f"{best:g}",
         "reference": expression.reference,
     }

@@ -23,7 +23,7 @@ from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.chance import NullDistribution
-from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.metric import MR, MRR, NDCG, Metric, Statistic
 from evenrank.metrics.tally import Tallied, Tally, as_tally
 from evenrank.metrics.ties import Ties
 
@@ -163,7 +163,7 @@ class Adjusted:
 
     Examples
     --------
-    >>> from evenrank.metrics.metric import MRR
+    >>> from evenrank.metrics.metric import MR, MRR, NDCG, MRR
     >>> same = Tally.of(better=[0] * 9, equal=[4] * 9, candidates=[5] * 9)  # all candidates tie
     >>> print(Adjusted("index", MRR), round(Adjusted("index", MRR)(same), 12))
     index(mrr) 0.0
@@ -200,10 +200,35 @@ class Adjusted:
         return {
             "chance": self.metric.range,
             "ratio": (0.0, inf),
-            "index": (-inf, 1.0),
+            "index": (self._lowest_index, 1.0),
             "z": (-inf, inf),
             "phi": (0.0, 1.0),
         }[self.adjustment]
+
+    @property
+    def _lowest_index(self) -> float:
+        """A lower bound of the index over all ranks and numbers of candidates.
+
+        That of a plain mean of f(r) is at least the least (f(N) - E f) / (f(1) - E f) of any N. This is
+        -1 for all N if f is linear. If f falls ever more slowly, E f is at most the middle, so that it
+        is -1 or more, and -1 at N = 2. Hits@k have -E/(1 - E), which is -k at N = k + 1. For other
+        metrics no bound is known.
+        """
+        metric = self.metric
+        if metric in (MR, MRR, NDCG):
+            return -1.0
+        if isinstance(metric, Metric) and metric.f.k is not None and metric.p == metric.q == 1:
+            return -float(metric.f.k)
+        return -inf
+
+    @property
+    def span(self) -> str:
+        """The range as plain text, in terms of the chance level E where it depends on that."""
+        low, high = self.range
+        metric = self.metric
+        if self.adjustment == "index" and metric.increasing and metric.range == (0.0, 1.0):
+            return "-E/(1-E) to 1"
+        return f"{low:g} to {high:g}"
 
     @property
     def formula(self) -> str:

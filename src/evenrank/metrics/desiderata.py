@@ -2,13 +2,14 @@
 
     non-negative          the value is never below 0
     fixed optimum         the value of perfect ranks is 1, the maximum, for every number of candidates
-    asymptotic pessimum   the value of the worst ranks tends to 0 as the number of candidates grows
+    asymptotic pessimum   the value of the worst ranks tends to a constant as the number of candidates
+                          grows (usually 0; -1 for balanced metrics)
     anti-monotonic        the value strictly falls when any one rank gets worse
     size invariant        the chance level is the same for every number of candidates
 
 A property is refuted by a counterexample, which is reported. Counterexamples are searched among ranks of
-one and of three targets and several numbers of candidates; "yes" means that none was found, which is
-conclusive for power means.
+one and of three targets and several numbers of candidates, and for transforms among all small and many
+large ranks; "yes" means that none was found, which is conclusive for power means of the rank.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 
 import numpy as np
 
 from evenrank._internal.table import Table, figure
 from evenrank._internal.terminal import terminal_width
-from evenrank.errors import InputError, NullDistributionError
+from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
 from evenrank.metrics.chance import NullDistribution, read_sizes
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 
+UNDERFLOW = 1e-290
 PROPERTIES = ("non-negative", "fixed optimum", "asymptotic pessimum", "anti-monotonic", "size invariant")
 
 
@@ -146,7 +149,7 @@ def _check(expression: Expression) -> dict[str, Verdict]:
     for name, check in zip(PROPERTIES, checks, strict=True):
         try:
             verdicts[name] = check(expression)
-        except NullDistributionError as error:  # the chance level is infinite
+        except (DegenerateError, NullDistributionError) as error:  # e.g. an infinite chance level
             verdicts[name] = Verdict(False, error.what)
     return verdicts
 
@@ -203,20 +206,43 @@ def _fixed_optimum(expression: Expression) -> Verdict:
 
 
 def _pessimum(expression: Expression) -> Verdict:
+    if not isinstance(expression, Adjusted) and expression.increasing:
+        return Verdict(True)  # it falls, and is never negative
     small = _sizes(expression)[1]
     ladder = (small, small**2, small**4)
-    values = [abs(_value(expression, (size,), size)) for size in ladder]
-    if values[-1] == 0.0 or (values[0] > values[1] > values[2] and values[2] <= 0.75 * values[1]):
-        return Verdict(True)
-    worst = _value(expression, (ladder[-1],), ladder[-1])
-    return Verdict(False, f"the value of rank {ladder[-1]:,} of {ladder[-1]:,} is {figure(worst)}")
+    values = [_value(expression, (size,), size) for size in ladder]
+    largest = f"rank {ladder[-1]:,} of {ladder[-1]:,}"
+    if not _converges(values):
+        return Verdict(False, f"the value of {largest} is {figure(values[-1])}")
+    three = [_value(expression, (size,) * 3, size) for size in ladder]
+    if not _converges([a - b for a, b in zip(three, values, strict=True)], to_zero=True):
+        one, more = figure(values[-1]), figure(three[-1])
+        return Verdict(False, f"the value of {largest} is {one}, that of three such ranks {more}")
+    return Verdict(True)
+
+
+def _converges(values: list[float], *, to_zero: bool = False) -> bool:
+    """Whether values at N, N^2 and N^4 approach a constant, however slowly.
+
+    A limit approached like 1/log N or 1/log log N shrinks its steps; log N and log log N do not.
+    """
+    if not np.isfinite(values).all():
+        return False
+    noise = 1e-9 * (1.0 + abs(values[0]))
+    if to_zero:
+        return abs(values[2]) <= max(0.75 * abs(values[1]), noise)
+    return abs(values[2] - values[1]) <= max(0.75 * abs(values[1] - values[0]), noise)
 
 
 def _anti_monotonic(expression: Expression) -> Verdict:
     if isinstance(expression, Adjusted) and expression.adjustment == "phi":
         expression = Adjusted("z", expression.metric)  # Phi is monotone, but rounds to 1
-    size = _sizes(expression)[0]
-    single = [(r,) for r in (range(1, size + 1) if size < 100 else (1, size // 2, size))]
+    size, flat = _sizes(expression)[0], _flat(_metric(expression))
+    if flat:
+        size = max(size, 2 * flat + 2)
+        single = [(flat,)]
+    else:
+        single = [(r,) for r in (range(1, size + 1) if size < 100 else (1, size // 2, size))]
     for ranks in [*single, *product((1, 2, 5, 11), repeat=3)]:
         here = _value(expression, ranks, size)
         for i, rank in enumerate(ranks):
@@ -230,6 +256,20 @@ def _anti_monotonic(expression: Expression) -> Verdict:
                         f"{_ranks(worse)} is {figure(there)}",
                     )
     return Verdict(True)
+
+
+def _flat(metric: Metric | Statistic) -> int:
+    """Return the first rank from 12 on at which the transform does not change, or 0.
+
+    Values that fall below the smallest float, such as 0.8^r, are not flat.
+    """
+    if not isinstance(metric, Metric) or metric.f.k is not None:
+        return 0
+    rank = np.concatenate([np.arange(12.0, 20_000.0), np.rint(np.geomspace(20_000, 2.0**24, 500))])
+    here, there = metric.f(rank), metric.f(rank + 1.0)
+    same, least = here == there, here[here > 0].min(initial=inf)
+    same &= (here > UNDERFLOW) | ((here == 0) & (least > UNDERFLOW))
+    return int(rank[same][0]) if same.any() else 0
 
 
 def _size_invariant(expression: Expression) -> Verdict:

@@ -26,6 +26,8 @@ from evenrank.metrics.ties import Ranges, Ties, check_ties
 # the upper quartile of the normal distribution scales the MAD to an estimate of sigma (SciPy, PyKEEN)
 NORMAL_QUARTILE = 0.6744897501960817
 
+PROBED = 4096  # ranks at which a transform is evaluated when it is defined, besides larger ones
+MOST_PROBED = 1 << 20  # and at most when it is used
 NEAR_ZERO = 0.1  # powers p closer to 0 are computed from expm1(p log f)
 TINY = 1e-30  # powers p closer to 0 give the same as this one, and could underflow
 
@@ -66,10 +68,21 @@ class Transform:
     reference: str = field(default="user-defined", compare=False)
     limit: float = field(default=float("nan"), compare=False)
     falling: bool = field(default=False, init=False, compare=False)
+    _checked: int = field(default=0, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Evaluate the function at some ranks, to find errors early."""
-        probe = np.concatenate([np.arange(1.0, 65.0), np.exp2(np.arange(7.0, 31.0))])
+        """Evaluate the function at many ranks, to find errors early."""
+        low = np.arange(1.0, PROBED + 1.0)
+        high = np.rint(np.geomspace(PROBED, 2.0**40, 2000))
+        steps = self._steps(np.concatenate([low, np.unique([high, high + 1.0])[1:]]))
+        object.__setattr__(self, "falling", bool((steps < 0).any()))
+        if isnan(self.limit):
+            object.__setattr__(self, "limit", 0.0 if self.falling else inf)
+        if not self.formula:
+            object.__setattr__(self, "formula", f"{self.name}(r)")
+
+    def _steps(self, probe: Floats) -> Floats:
+        """Evaluate the function at ascending ranks, check the values, and return their differences."""
         try:
             values = np.asarray(self.function(probe), dtype=float)
         except Exception as error:  # the function is the user's
@@ -84,24 +97,45 @@ class Transform:
                 got=f"shape {values.shape} for {probe.shape}",
                 do="write it with NumPy functions, e.g. lambda r: 1 / np.log2(1 + r)",
             )
-        if not np.isfinite(values).all() or values.min() < 0:
-            bad = probe[~np.isfinite(values) | (values < 0)][0]
+        bad = ~np.isfinite(values) | (values < 0)
+        if bad.any():
             raise InputError(
                 f"transform {self.name!r} must be finite and non-negative",
-                got=f"{self.at(bad)} at rank {bad:.0f}",
+                got=f"{values[bad][0]} at rank {probe[bad][0]:.0f}",
             )
         steps = np.diff(values)
-        if (steps > 0).any() and (steps < 0).any():
+        steps[np.abs(steps) <= 1e-14 * values[1:]] = 0.0  # rounding
+        up, down = np.flatnonzero(steps > 0), np.flatnonzero(steps < 0)
+        if len(up) and len(down):
             raise InputError(
                 f"transform {self.name!r} must be monotone in the rank",
-                got="a function that both rises and falls",
+                got=f"a function that rises from rank {probe[up[0]]:.0f} to {probe[up[0] + 1]:.0f} and "
+                f"falls from {probe[down[0]]:.0f} to {probe[down[0] + 1]:.0f}",
                 do="use a function that only rises or only falls with the rank",
             )
-        object.__setattr__(self, "falling", bool((steps < 0).any()))
-        if isnan(self.limit):
-            object.__setattr__(self, "limit", 0.0 if self.falling else inf)
-        if not self.formula:
-            object.__setattr__(self, "formula", f"{self.name}(r)")
+        return steps
+
+    def check(self, sizes: Ints) -> None:
+        """Check a user-defined function at the ranks that these numbers of candidates allow.
+
+        Parameters
+        ----------
+        sizes : ndarray of int
+            Distinct numbers of candidates.
+
+        Raises
+        ------
+        InputError
+            If the function is not finite, non-negative and monotone.
+        """
+        largest = int(sizes.max())
+        if largest <= self._checked or self.function in (_identity, _gain) or self.k is not None:
+            return
+        most = min(largest, MOST_PROBED)
+        every = np.arange(1.0, most + 1.0) if most > self._checked else np.ones(1)
+        ends = sizes[sizes > MOST_PROBED].astype(float)
+        self._steps(np.unique(np.concatenate([every, ends - 1.0, ends])))
+        object.__setattr__(self, "_checked", max(most, self._checked))
 
     @property
     def k(self) -> int | None:

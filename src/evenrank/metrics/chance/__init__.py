@@ -94,6 +94,8 @@ class NullDistribution:
             raise InputError("chance levels require at least one target", got="none")
         self.metric, self.method = metric, method
         self.sizes = Sizes(sizes["candidates"], sizes["weight"], sizes.counts)
+        if isinstance(metric, Metric):
+            metric.f.check(self.sizes.size)
         self._samples = columns.integer("samples", samples, 2)
         self._seed = columns.integer("seed", seed, 0, 2**63 - 1)
 

@@ -214,14 +214,17 @@ def _pessimum(expression: Expression) -> Verdict:
     largest = f"rank {ladder[-1]:,} of {ladder[-1]:,}"
     if not _converges(values):
         return Verdict(False, f"the value of {largest} is {figure(values[-1])}")
-    three = [_value(expression, (size,) * 3, size) for size in ladder]
-    if not _converges([a - b for a, b in zip(three, values, strict=True)], to_zero=True):
-        one, more = figure(values[-1]), figure(three[-1])
-        return Verdict(False, f"the value of {largest} is {one}, that of three such ranks {more}")
+    size = ladder[1]
+    three = [_value(expression, (n,) * 3, n) for n in ladder[:2]]
+    first, second = (abs(a - b) for a, b in zip(three, values[:2], strict=True))
+    if second > max(0.75 * first, 1e-9):
+        one, more = figure(values[1]), figure(three[1])
+        why = f"the value of rank {size:,} of {size:,} is {one}, that of three such ranks {more}"
+        return Verdict(False, why)
     return Verdict(True)
 
 
-def _converges(values: list[float], *, to_zero: bool = False) -> bool:
+def _converges(values: list[float]) -> bool:
     """Whether values at N, N^2 and N^4 approach a constant, however slowly.
 
     A limit approached like 1/log N or 1/log log N shrinks its steps; log N and log log N do not.
@@ -229,8 +232,6 @@ def _converges(values: list[float], *, to_zero: bool = False) -> bool:
     if not np.isfinite(values).all():
         return False
     noise = 1e-9 * (1.0 + abs(values[0]))
-    if to_zero:
-        return abs(values[2]) <= max(0.75 * abs(values[1]), noise)
     return abs(values[2] - values[1]) <= max(0.75 * abs(values[1] - values[0]), noise)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import inf
 
@@ -167,7 +168,15 @@ def _sizes(expression: Expression) -> tuple[int, int, int]:
 
 def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
     better = np.array(ranks) - 1
-    return expression(Tally.of_checked(better, better * 0, better * 0 + size, None))
+    tally = Tally.of_checked(better, better * 0, better * 0 + size, None)
+    if not isinstance(expression, Adjusted):
+        return expression(tally)
+    return expression(tally, null=_null(expression.metric, len(ranks), size))
+
+
+@lru_cache(maxsize=64)
+def _null(metric: Metric | Statistic, targets: int, size: int) -> NullDistribution:
+    return NullDistribution(metric, read_sizes({size: targets}))
 
 
 def _cases(size: int) -> list[tuple[int, ...]]:

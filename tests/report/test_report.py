@@ -392,6 +392,8 @@ def test_summary_has_the_test_across_data_sets(full):
         "average rank (1 of 3). It is significantly better than poor (Nemenyi test). Its lead over fair "
         "is undecided."
     ) in made.summary
+    twins = [made_up(m, s, data=d, seed=1) for d in data for m, s in (("a", 1), ("b", 1), ("c", 9))]
+    assert "; a and b have the best average rank (1.5 of 3). They are" in Report(*twins).summary[1]
     few = Report(*ranked[:6]).summary
     assert "the order of the models is undecided (Friedman test, p = " in few[1]
     assert "; 2 data sets are few for this test)." in few[1]

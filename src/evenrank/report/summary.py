@@ -11,6 +11,7 @@ from evenrank.report.findings import Findings, best
 from evenrank.stats import Comparison, Pair
 
 FAR = 0.1  # an index below this is not far above chance level
+FEW = 5  # with fewer data sets, the Friedman test has hardly any power
 MANY_TIES = 0.01  # rate of tied targets that deserves a warning
 
 
@@ -85,17 +86,21 @@ def _ranked(findings: Findings) -> Iterator[str]:
     across = findings.across
     if across is None:
         return
-    first, *others = across.average_ranks
+    least = across.average_ranks[0].rank
+    tops = [m.model for m in across.average_ranks if m.rank == least]
+    others = [m for m in across.average_ranks if m.rank > least]
     test = f"Friedman test, p {equals(across.p)}"
-    place = f"{first.model} has the best average rank ({first.rank:.3g} of {len(others) + 1})"
+    has, subject, whose = ("have", "They are", "Their") if len(tops) > 1 else ("has", "It is", "Its")
+    place = f"{join(tops)} {has} the best average rank ({least:.3g} of {len(across.average_ranks)})"
     if across.p > 1 - across.level:
-        few = f"; {len(findings.benchmarks)} data sets are few for this test" * bool(across.notes)
+        count = len(findings.benchmarks)
+        few = f"; {count} data sets are few for this test" * (count < FEW)
         yield f"Over all data sets, {place}, but the order of the models is undecided ({test}{few})."
         return
-    worse = [m.model for m in others if m.rank - first.rank >= across.critical_difference]
+    worse = [m.model for m in others if m.rank - least >= across.critical_difference]
     rest = [m.model for m in others if m.model not in worse]
-    said = f" It is significantly better than {_of(worse, others)} (Nemenyi test)." if worse else ""
-    said += f" Its lead over {_of(rest, others)} is undecided." if rest else ""
+    said = f" {subject} significantly better than {_of(worse, others)} (Nemenyi test)." if worse else ""
+    said += f" {whose} lead over {_of(rest, others)} is undecided." if rest else ""
     yield f"Over all data sets, the models differ ({test}); {place}.{said}"
 
 

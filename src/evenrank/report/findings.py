@@ -51,8 +51,7 @@ LEVEL = 0.95
 NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation")
 MOST_KINDS = 12  # keys with more values are names, not kinds to group by
 POINTS = 60  # of a cumulative distribution of ranks
-STEPS = (2, 3, 4, 5)  # z at which the null distribution is compared with the normal one
-FAR_OUT = 10.0  # standard deviations; reached with probability below 1% by Cantelli's inequality
+STEPS = (2, 3, 5)  # z at which the null distribution is compared with the normal one
 CALIBRATED = ("mrr", "hits@10")  # of the mean rank, it is normal for all practical purposes
 
 
@@ -172,11 +171,13 @@ class Findings:
     def p_value(self, benchmark: Benchmark, model: str) -> float:
         """Return the probability that random ranking does at least as well in the lead metric, or NaN.
 
-        For large z it returns the bound of Cantelli's inequality, 1 / (1 + z^2), which is faster.
+        Where it suffices to reject chance, it returns the bound of Cantelli's inequality, 1 / (1 + z^2),
+        which is faster.
         """
         z = self.value("z", benchmark.data, model)
-        if z > FAR_OUT:
-            return 1.0 / (1.0 + z * z)
+        bound = 1.0 / (1.0 + z * z) if z > 0 else 1.0
+        if bound < 1.0 - self.level:
+            return bound
         try:
             return float(
                 NullDistribution(self.lead, benchmark.sizes).sf(self.value("", benchmark.data, model))

@@ -652,7 +652,7 @@ def test_crossed_units_widen_the_flips_of_the_larger_unit():
 
 
 def test_equal_models_whose_triples_share_queries_are_rarely_called_different():
-    """By triple, 20 % were called different at 5 %."""
+    """By triple, 14 to 32 % are called different at 5 % (benchmarks/compare.py)."""
     from test_intervals import answered
 
     rejected = 0

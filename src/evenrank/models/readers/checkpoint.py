@@ -12,6 +12,7 @@ from zipfile import ZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
+from evenrank._internal import reading
 from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_type
 from evenrank._internal.limits import check_fits
@@ -303,7 +304,7 @@ def archived(path: Path) -> bool:
     except OSError as error:
         raise damaged(path, error) from None
     if start.startswith(b"PK"):
-        raise damaged(path, EOFError("truncated archive"))
+        raise damaged(path, EOFError())
     if start != BEFORE_ARCHIVES:
         raise InputError(
             f"{path} was not written by torch.save",
@@ -374,8 +375,8 @@ def _check_tensors(content: Any) -> None:
 
 def reason(error: Exception) -> str:
     """Return the message of an error as one line; of torch's many lines, the one that matters."""
-    said = str(error).partition("WeightsUnpickler error:")[2] or str(error)
-    return (said.strip().splitlines() or [type(error).__name__])[0].partition(". Please use")[0]
+    said = str(error).partition("WeightsUnpickler error:")[2].strip() or reading.reason(error)
+    return said.splitlines()[0].partition(". Please use")[0]
 
 
 def damaged(path: Path, error: Exception) -> InputError:

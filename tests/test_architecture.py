@@ -30,7 +30,7 @@ PACKAGES = {name for level in LEVELS for name in level}
 SHARED = {"_internal"}  # private to evenrank, not to a package
 
 HEAVY = (
-    *("torch", "polars", "altair", "numba", "pandas", "pyarrow", "scipy", "typer", "rich"),
+    *("torch", "polars", "vl_convert", "numba", "pandas", "pyarrow", "scipy", "typer", "rich"),
     *("safetensors", "filelock", "threadpoolctl", "pooch", "requests", "tomllib"),
     *("torchmetrics", "lightning", "sklearn", "mlflow", "wandb", "xarray"),
     *("dask", "distributed", "fsspec"),

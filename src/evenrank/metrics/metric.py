@@ -74,7 +74,8 @@ class Transform:
         """Evaluate the function at many ranks, to find errors early."""
         low = np.arange(1.0, PROBED + 1.0)
         high = np.rint(np.geomspace(PROBED, 2.0**40, 2000))
-        steps = self._steps(np.concatenate([low, np.unique([high, high + 1.0])[1:]]))
+        high = np.sort(np.concatenate([high, high + 1.0]))  # np.unique would import numpy.ma
+        steps = self._steps(np.concatenate([low, high[np.diff(high, prepend=PROBED) > 0]]))
         object.__setattr__(self, "falling", bool((steps < 0).any()))
         if isnan(self.limit):
             object.__setattr__(self, "limit", 0.0 if self.falling else inf)

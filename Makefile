@@ -35,6 +35,7 @@ lint: .venv/.dev
 
 bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
+	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
 	$(BIN)/python benchmarks/evaluator.py

@@ -17,6 +17,7 @@ def test_lines_of_a_transcript_match_up_to_numbers():
     assert not matches(shown, ["metric value", "--- ---", "mr ↓ 12", "last"])
     assert not matches(shown, ["metric value", "--- ---", "mrr ↑ 12", "last", "and more"])
     assert matches(["some long note"], ["some long", "note"])
+    assert matches(["0.7 s: 817.5 million/s"], ["0.1 s: 1.3", "billion/s"])
     assert matches(["1.5 s (avx512 kernels)"], ["27 s (numpy", "kernels)"])
     assert matches(["a 1", "b 2"], ["b 3", "a 1"], ordered=False)
     assert not matches(["a 1", "b 2"], ["b 3", "b 1"], ordered=False)

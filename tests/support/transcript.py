@@ -86,6 +86,7 @@ def in_terminal(command: str, folder: Path, **environment: str) -> tuple[int, li
 def words(lines: list[str]) -> list[str]:
     """Return the words of lines, without what depends on the machine: digits, widths, line breaks."""
     text = re.sub(r"\w+\s+kernels", "kernels", "\n".join(lines))
+    text = re.sub(r"[\d.,]+\s+(\w+)?/s", "0/s", text)  # million or billion
     return re.sub(r"[\s─-]+", " ", NUMBER.sub("0", text)).split()
 
 

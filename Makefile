@@ -36,6 +36,7 @@ lint: .venv/.dev
 bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
 	$(BIN)/python benchmarks/tails.py
+	$(BIN)/python benchmarks/chance.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
 	$(BIN)/python benchmarks/evaluator.py
@@ -93,6 +94,9 @@ atlas: .venv/.run
 	$(BIN)/evenrank atlas build $(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*)) \
 		--out src/evenrank/graphs/atlas.parquet
 	$(BIN)/python -c "from evenrank.graphs import atlas; atlas.write_light()"
+	$(BIN)/python -c "import sys; from evenrank.graphs import atlas, load; \
+		atlas.write_structure([load(folder) for folder in sys.argv[1:]])" \
+		$(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*))
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -92,14 +92,17 @@ def in_parts(path, rows: int, **question) -> Tallies:
 def test_the_default_table_is_that_of_loaded_ranks(folder, loaded):
     streamed = er.stream(folder)
     assert streamed.tally == loaded.tally()
-    assert same(streamed.evaluate(), loaded.evaluate())
+    assert same(streamed.evaluate(chance="independent"), loaded.evaluate(chance="independent"))
     assert repr(streamed) == "Tallies(1,500 targets)"
     assert len(streamed) == 1
 
 
 @pytest.mark.parametrize("average", ALL_AVERAGES)
 def test_averages_are_those_of_loaded_ranks(folder, loaded, average):
-    assert same(er.stream(folder, average=average).evaluate(), loaded.evaluate(average=average))
+    assert same(
+        er.stream(folder, average=average).evaluate(chance="independent"),
+        loaded.evaluate(chance="independent", average=average),
+    )
 
 
 @pytest.mark.parametrize("by", [["relation"], ["relation", "side"], ["head"]])
@@ -109,7 +112,9 @@ def test_groups_are_those_of_loaded_ranks(folder, loaded, by, average):
     groups = loaded.by(*by)
     assert streamed.labels == groups.labels
     assert len(streamed) == len(groups)
-    assert same(streamed.evaluate(), groups.evaluate(average=average))
+    assert same(
+        streamed.evaluate(chance="independent"), groups.evaluate(chance="independent", average=average)
+    )
     if average == "micro":
         assert [tally for _, tally in streamed] == [part.tally() for _, part in groups]
         assert streamed.tally == loaded.tally()
@@ -121,9 +126,9 @@ def test_no_bit_depends_on_parts_or_their_order(tmp_path, rows, by):
     ranks = example()
     ranks.save(tmp_path / "r.parquet")
     keys = by.split(",") if by else []
-    wanted = (ranks.by(*keys) if keys else ranks).evaluate()
+    wanted = (ranks.by(*keys) if keys else ranks).evaluate(chance="independent")
     some = in_parts(tmp_path / "r.parquet", rows, by=keys)
-    assert same(some.evaluate(), wanted)
+    assert same(some.evaluate(chance="independent"), wanted)
     assert some.count == ROWS
 
 
@@ -261,8 +266,8 @@ def test_weights_count_and_zeros_do_not(tmp_path):
     assert in_parts(tmp_path / "r.parquet", 64).tally == ranks.tally()
     ranks = ranks.with_weights(np.where(ranks.keys["relation"] == "s", 0, weight))
     ranks.save(tmp_path / "r.parquet")
-    wanted = ranks.by("relation").evaluate()
-    assert same(er.stream(tmp_path / "r.parquet", by="relation").evaluate(), wanted)
+    wanted = ranks.by("relation").evaluate(chance="independent")
+    assert same(er.stream(tmp_path / "r.parquet", by="relation").evaluate(chance="independent"), wanted)
     assert "1 group of weight zero left out: s" in str(wanted)
 
 
@@ -286,7 +291,9 @@ def test_keys_are_labelled_as_loaded_ones(tmp_path):
     for name in frame.columns[3:]:
         streamed = in_parts(tmp_path / "r.parquet", 1, by=[name])
         assert streamed.labels == ranks.by(name).labels, name
-        assert same(streamed.evaluate(), ranks.by(name).evaluate()), name
+        assert same(
+            streamed.evaluate(chance="independent"), ranks.by(name).evaluate(chance="independent")
+        ), name
 
 
 @pytest.mark.parametrize(
@@ -310,9 +317,11 @@ def test_keys_of_any_type_are_those_of_loaded_ranks(tmp_path, column, rows):
     pl.DataFrame(frame).write_parquet(tmp_path / "r.parquet")
     ranks = er.Ranks.load(tmp_path / "r.parquet")
     streamed = in_parts(tmp_path / "r.parquet", rows, by=["k"])
-    assert same(streamed.evaluate(), ranks.by("k").evaluate())
+    assert same(streamed.evaluate(chance="independent"), ranks.by("k").evaluate(chance="independent"))
     streamed = in_parts(tmp_path / "r.parquet", rows, average="k")
-    assert same(streamed.evaluate(), ranks.evaluate(average="k"))
+    assert same(
+        streamed.evaluate(chance="independent"), ranks.evaluate(chance="independent", average="k")
+    )
 
 
 def test_whole_numbers_with_empty_cells_are_text_wherever_these_are(tmp_path):
@@ -326,10 +335,13 @@ def test_whole_numbers_with_empty_cells_are_text_wherever_these_are(tmp_path):
     assert b.by("head").labels == (("9",), ("10",))
     for some, loaded in (("a", a), ("ab", a + b), ("abc", a + b + c)):
         files = [tmp_path / f"{name}.parquet" for name in some]
-        assert same(er.stream(files, by="head").evaluate(), loaded.by("head").evaluate())
+        assert same(
+            er.stream(files, by="head").evaluate(chance="independent"),
+            loaded.by("head").evaluate(chance="independent"),
+        )
         for average in ("head", "query", "triple"):
-            wanted = loaded.evaluate(average=average)
-            assert same(er.stream(files, average=average).evaluate(), wanted)
+            wanted = loaded.evaluate(chance="independent", average=average)
+            assert same(er.stream(files, average=average).evaluate(chance="independent"), wanted)
     assert in_parts(tmp_path / "a.parquet", 1, by=["head"]).labels == a.by("head").labels
 
 
@@ -340,7 +352,10 @@ def test_keys_may_be_named_much_like_counts(tmp_path, ending):
     ranks = er.Ranks.of([1, 2], 9, keys=keys)
     ranks.save(path)
     for by in (["equality"], ["n_candidates", "equality"], ["equality", "equality"]):
-        assert same(er.stream(path, by=by).evaluate(), ranks.by(*by).evaluate())
+        assert same(
+            er.stream(path, by=by).evaluate(chance="independent"),
+            ranks.by(*by).evaluate(chance="independent"),
+        )
 
 
 def test_queries_without_a_given_entity_are_one(tmp_path):
@@ -351,7 +366,10 @@ def test_queries_without_a_given_entity_are_one(tmp_path):
         tmp_path / "b.parquet"
     )
     a, b = er.Ranks.load(tmp_path / "a.parquet"), er.Ranks.load(tmp_path / "b.parquet")
-    assert same(er.stream(tmp_path, average="query").evaluate(), (a + b).evaluate(average="query"))
+    assert same(
+        er.stream(tmp_path, average="query").evaluate(chance="independent"),
+        (a + b).evaluate(chance="independent", average="query"),
+    )
 
 
 def test_leading_rows_may_have_zero_weight(tmp_path, monkeypatch):
@@ -400,7 +418,8 @@ def test_files_with_different_protocols_are_noted(tmp_path):
     alike = er.stream([tmp_path / "1.parquet", tmp_path / "2.parquet"])
     assert alike.notes == ["the files, evaluated as one, differ in model ((none), B)"]
     rows = table(tmp_path, tmp_path / "0.parquet")
-    assert rows["notes"] == [f"{tmp_path}: {note}"]
+    assert rows["notes"][1:] == [f"{tmp_path}: {note}"]
+    assert rows["notes"][0].startswith("z: ranks are taken as independent, as they are read in parts")
     for seed in range(3, 9):
         ranks = example(rows=9).with_protocol(Protocol(extra={"seed": str(seed)}))
         ranks.save(tmp_path / f"{seed}.parquet")
@@ -715,7 +734,7 @@ def test_queries_are_identified_alike_in_all_files(tmp_path):
 def test_no_files_are_an_error(tmp_path):
     er.Ranks([], [], 9, keys={"k": []}).save(tmp_path / "r.parquet")
     with pytest.raises(InputError, match="metrics need at least one rank"):
-        er.stream(tmp_path).evaluate()
+        er.stream(tmp_path).evaluate(chance="independent")
     with pytest.raises(InputError, match="no ranks to group"):
         er.stream(tmp_path, by="k")
     ones = pl.DataFrame({"better": [0], "equal": 0, "candidates": 9, "weight": 0.0})
@@ -746,10 +765,13 @@ def table(*arguments):
 
 
 def test_patterns_and_folders_count_as_one(folder, loaded):
-    wanted = json.loads(loaded.evaluate().to_json())
-    assert table(folder) == table(f"{folder}/*.[pc]*") == wanted
-    assert table(folder, "--by", "relation") == json.loads(loaded.by("relation").evaluate().to_json())
-    assert table(folder, "--average", "query") == json.loads(loaded.evaluate(average="query").to_json())
+    def wanted(ranks, **options):
+        return json.loads(ranks.evaluate(chance="independent", **options).to_json())
+
+    alone = ("--chance", "independent")
+    assert table(folder, *alone) == table(f"{folder}/*.[pc]*", *alone) == wanted(loaded)
+    assert table(folder, "--by", "relation", *alone) == wanted(loaded.by("relation"))
+    assert table(folder, "--average", "query", *alone) == wanted(loaded, average="query")
 
 
 def test_each_argument_has_its_row(folder):

@@ -85,7 +85,7 @@ def test_page_has_every_data_set_asked_in_every_way(content):
         splits = atlas.facts(data["name"]).triples
         assert len(data["levels"]) == len(splits) * 3 * 2 * 2
         assert data["title"]
-    assert len(content["levels"]) < sum(len(data["levels"]) for data in content["data"]) / 2  # shared
+    assert len(content["levels"]) < 0.6 * sum(len(data["levels"]) for data in content["data"])  # shared
     assert [metric["name"] for metric in content["metrics"]] == list(METRICS)
 
 
@@ -95,6 +95,11 @@ def test_textbook_formulas_agree_on_every_row(content):
         sizes = er.atlas(name, **asked)
         size, count = sizes["candidates"].astype(float), sizes.counts
         n = count.sum()
+        grown = {  # variances of a random scorer are larger
+            metric: er.chance(metric, sizes).std() / (alone or 1.0)
+            for metric in ("mr", "hits@1", "hits@3", "hits@10", "hits@100")
+            for alone in [er.chance(metric, sizes, chance="independent").std()]
+        }
         assert (null["tasks"], null["low"], null["high"]) == (n, size.min(), size.max())
         assert null["mean"] == pytest.approx((size * count).sum() / n, rel=1e-14)
         expected = {"mr": ((size + 1) / 2, (size**2 - 1) / 12, size)}
@@ -102,7 +107,8 @@ def test_textbook_formulas_agree_on_every_row(content):
             p = np.minimum(1, k / size)
             expected[f"hits@{k}"] = (p, p * (1 - p), size <= k)
         for metric, (mean, variance, worst) in expected.items():
-            numbers = ((mean * count).sum() / n, np.sqrt((variance * count).sum()) / n)
+            std = np.sqrt((variance * count).sum()) / n * grown[metric]
+            numbers = ((mean * count).sum() / n, std)
             last = (worst * count).sum() / n
             assert null["chance"][at[metric]] == pytest.approx((*numbers, last), rel=1e-12, abs=1e-300)
 
@@ -404,7 +410,7 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
             "mrr",
             "z",
             "99999",
-            "Impossible: with these numbers of candidates, z(mrr) is between -3.114 and +12,497.",
+            "Impossible: with these numbers of candidates, z(mrr) is between -2.294 and +9,206.",
         ),
         ("mr", "value", "5 %", "mr is not a fraction, so it cannot be given in percent"),
         ("mrr", "z", "5%", "z(mrr) is not a fraction, so it cannot be given in percent"),

@@ -109,9 +109,9 @@ def graphs(draw, *, largest: int = 6, triples: int = 10):
 
 
 @st.composite
-def tasks(draw, kinds=("all", "typed", "relation", "triple", "sampled")):
+def tasks(draw, kinds=("all", "typed", "relation", "triple", "sampled"), *, largest=6, triples=10):
     """A task on a little graph, and what it must ask."""
-    graph = draw(graphs())
+    graph = draw(graphs(largest=largest, triples=triples))
     kind = draw(st.sampled_from(kinds))
     sides = draw(
         st.sampled_from([("tail", "head"), ("tail",), ("head",)])

@@ -18,6 +18,7 @@ from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
     AtlasArgument,
+    ChanceOption,
     DataOption,
     FilterOption,
     FormatOption,
@@ -32,12 +33,13 @@ from evenrank.cli._shell import (
     app,
 )
 from evenrank.errors import InputError
-from evenrank.graphs import atlas
-from evenrank.metrics.chance import Method, read_sizes
+from evenrank.graphs import atlas, load
+from evenrank.metrics.chance import Chance, Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, baseline, published
 from evenrank.ranks.files import numbers, read_table
+from evenrank.ranks.task import Task
 
 # columns of a file of sizes, beside those of ranks
 SIZES = {"size": "size", "sizes": "size", "count": "count", "counts": "count"}
@@ -56,9 +58,12 @@ def chance_command(
         float | None,
         typer.Option(help="Also show the probability that a random ranking reaches this value."),
     ] = None,
+    chance: ChanceOption = None,
     method: Annotated[Method, typer.Option(help="How the distribution is computed.")] = "exact",
-    samples: Annotated[int, typer.Option(help="Number of samples, for --method sample.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed, for --method sample.")] = 0,
+    samples: Annotated[
+        int, typer.Option(help="Number of samples, for --method sample and simulate.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed, for --method sample and simulate.")] = 0,
     form: TableOrJson = "table",
 ) -> None:
     """Show the null distribution of a metric.
@@ -71,11 +76,16 @@ def chance_command(
     evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
     """
     _check_one("the null distribution needs", data, sizes)
+    candidates: Histogram | Task
     if sizes is not None:
         candidates = _read_sizes(sizes)
+    elif method == "simulate":
+        candidates = load(str(data), unseen=unseen).task(split, sides=sides, filter=KNOWN[filter_])
     else:
         candidates = atlas.atlas(str(data), split, sides, filter=KNOWN[filter_], unseen=unseen)
-    null = null_distribution(metric, candidates, method=method, samples=samples, seed=seed)
+    null = null_distribution(
+        metric, candidates, chance=chance, method=method, samples=samples, seed=seed
+    )
     mean, std = null.mean(), null.std()
     content: dict[str, object] = {
         "metric": str(null.metric),
@@ -83,7 +93,8 @@ def chance_command(
         "mean": float(mean),
         "variance": float(null.var()),
         "std": float(std),
-        "method": mean.method,
+        "chance": null.chance,
+        "method": mean.method if null.std().method in (mean.method, "quadrature") else null.std().method,
     }
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
@@ -121,6 +132,7 @@ def adjust_command(
         typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
     ] = None,
     metric: Metrics = None,
+    chance: ChanceOption = None,
     verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
@@ -142,6 +154,7 @@ def adjust_command(
             filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
+            chance=chance or "scorer",
         )
         show(results, form, verbose=verbose)
         return
@@ -159,10 +172,22 @@ def adjust_command(
             filter=KNOWN[filter_],
             unseen=unseen,
             percent=percent,
+            chance=_known(chance, sizes),
         ),
         form,
         verbose=verbose,
     )
+
+
+def _known(chance: Chance | None, sizes: str | None) -> Chance:
+    """Check that a random scorer was not asked for where only numbers of candidates are known."""
+    if chance == "scorer" and sizes is not None:
+        raise InputError(
+            "numbers of candidates do not tell which ranks of a random scorer depend on each other",
+            got="--chance scorer with --sizes",
+            do="name the data set with --data, or leave out --chance",
+        )
+    return chance or "scorer"
 
 
 def _check_one(what: str, data: str | None, sizes: str | None) -> None:
@@ -200,6 +225,7 @@ def baseline_command(
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
+    chance: ChanceOption = None,
     verbose: VerboseOption = False,
     form: FormatOption = "table",
 ) -> None:
@@ -211,7 +237,13 @@ def baseline_command(
     evenrank baseline wn18rr --unseen drop -m mrr,hits@10 --format markdown
     """
     result = baseline(
-        data, *(metric or ()), split=split, sides=sides, filter=KNOWN[filter_], unseen=unseen
+        data,
+        *(metric or ()),
+        split=split,
+        sides=sides,
+        filter=KNOWN[filter_],
+        unseen=unseen,
+        chance=chance or "scorer",
     )
     show(result, form, verbose=verbose)
 

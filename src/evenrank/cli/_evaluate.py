@@ -18,6 +18,7 @@ from evenrank.cli._shell import (
     Average,
     By,
     CandidatesOption,
+    ChanceOption,
     ColumnsOption,
     Format,
     FormatOption,
@@ -39,18 +40,20 @@ from evenrank.errors import InputError
 from evenrank.graphs import Order, load
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import ALIASES, HITS_NAMES, NAMES, parse
-from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranking import cluster
-from evenrank.ranks.evaluation import Evaluation, NotEvaluatedError, evaluate
+from evenrank.ranks.evaluation import Evaluation, NotEvaluatedError
 from evenrank.ranks.paper import DEFAULT, Style
 from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import shared
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
 from evenrank.stats import Intervals, Method, intervals, summarize_runs
 from evenrank.stats.averages import AVERAGES, averages, one_count
+
+SMALL = 20_000_000  # bytes of files of ranks that are loaded to find the targets that share scores
 
 
 @app.command("evaluate")
@@ -81,6 +84,7 @@ def evaluate_command(
     ] = None,
     ties: OwnTies = None,
     average: Average = "micro",
+    chance: ChanceOption = None,
     every_average: Annotated[
         bool, typer.Option("--averages", help="Show averages over targets, queries and relations.")
     ] = False,
@@ -153,6 +157,7 @@ def evaluate_command(
     whole = not dask and not skip_damaged and not any(map(is_several, ranks))
     stratified = not set(STRATA).isdisjoint([*keys, *average.split(",")])  # columns of a stream
     needs_rows = {
+        "--chance scorer": chance == "scorer" or (chance is None and whole and _spread(ranks, wanted)),
         "--runs": runs,
         "--interval": interval is not None,
         "--averages": every_average,
@@ -161,7 +166,7 @@ def evaluate_command(
     if not any(needs_rows.values()) and (average == "micro" or not whole):
         question = {"by": keys, "average": average, "candidates": candidates}
         counted = _streamed(ranks, dask, **question, skip_damaged=skip_damaged, progress=not quiet)
-        arranged = arrange(_evaluated(ranks, counted, wanted, ties))
+        arranged = arrange(_evaluated(ranks, counted, wanted, ties, chance))
         if form == "latex":
             protocols = [tallies.protocol for tallies in counted]
             show_latex(by_model(arranged, _names(ranks), ranks, protocols), style)
@@ -177,6 +182,8 @@ def evaluate_command(
         )
     paths = list(map(Path, ranks))
     loaded = [Ranks.load(path, candidates=candidates) for path in paths]
+    if chance is not None:
+        loaded = [one.with_protocol(chance=chance) for one in loaded]
     loaded = _stratified(loaded, (*keys, *average.split(",")), data, columns)
     ties = tie_rule(loaded, ties)
     made: Shown
@@ -210,6 +217,15 @@ def evaluate_command(
         show_latex(by_model(made, file_names(paths), ranks, [one.protocol for one in loaded]), style)
         return
     show(made, form, verbose=verbose)
+
+
+def _spread(ranks: Sequence[str], wanted: Sequence[str | Expression]) -> bool:
+    """Whether z-scores are wanted, of files small enough to find the targets that share scores."""
+    small = sum(Path(one).stat().st_size for one in ranks if Path(one).is_file()) <= SMALL
+    asked = [parse(one) for one in wanted]
+    return small and (
+        not asked or any(isinstance(e, Adjusted) and e.adjustment in ("z", "phi") for e in asked)
+    )
 
 
 def _arranged(
@@ -248,12 +264,17 @@ def _streamed(ranks: Sequence[str], dask: str | None, **question: Any) -> list[T
 
 
 def _evaluated(
-    ranks: Sequence[str], counted: list[Tallies], wanted: Sequence[str | Expression], ties: Ties | None
+    ranks: Sequence[str],
+    counted: list[Tallies],
+    wanted: Sequence[str | Expression],
+    ties: Ties | None,
+    chance: Chance | None,
 ) -> Evaluation[Any]:
     """Evaluate a single argument, or several with one row each (and per group)."""
     if len(counted) == 1:
-        return counted[0].evaluate(*wanted, ties=ties)
-    return side_by_side(list(zip(_names(ranks), counted, strict=True)), wanted, ties=ties)
+        return counted[0].evaluate(*wanted, ties=ties, chance=chance)
+    named = list(zip(_names(ranks), counted, strict=True))
+    return side_by_side(named, wanted, ties=ties, chance=chance)
 
 
 def _names(ranks: Sequence[str]) -> list[str]:
@@ -291,15 +312,15 @@ def rows_per_file(
 ) -> Evaluation[Any]:
     """Evaluate each file (by group and average), with the protocol that all of them share."""
     several = len(shown) > 1
-    tallies: list[Tally] = []
+    parts: list[tuple[Ranks, str]] = []
     labels: list[tuple[str, ...]] = []
     for name, ranks in zip(file_names(paths), loaded, strict=True):
         for label, part in ranks.by(*keys) if keys else [((), ranks)]:
-            tallies += [part.tally(average) for average in shown]
+            parts += [(part, average) for average in shown]
             labels += [(name, *label, average)[: None if several else -1] for average in shown]
     protocol = shared(ranks.protocol for ranks in loaded)
-    made = evaluate(
-        tallies,
+    made = evaluate_ranks(
+        parts,
         wanted,
         ties=ties,
         labels=labels,

@@ -45,10 +45,9 @@ from evenrank.models import load_pair
 from evenrank.models.readers import READERS
 from evenrank.ranking import cluster, rank
 from evenrank.ranking.engine.run import launched
-from evenrank.ranks.evaluation import evaluate
 from evenrank.ranks.presets import Name, preset
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.ranks import Ranks, evaluate_ranks
 from evenrank.ranks.task import Outside, Task
 
 Sides = Literal["both", "tail", "head", "relation", "pair"]
@@ -331,8 +330,8 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
     evenrank demo -o demo.json
     """
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
-    result = evaluate(
-        [ranks.tally() for ranks in ranked],
+    result = evaluate_ranks(
+        [(ranks, "micro") for ranks in ranked],
         DEMO,
         labels=[
             (

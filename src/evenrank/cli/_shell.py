@@ -11,6 +11,7 @@ import typer
 from evenrank.cli._command import App, check_place
 from evenrank.errors import InputError
 from evenrank.graphs import Order, Unseen, atlas, registry
+from evenrank.metrics.chance import Chance
 from evenrank.metrics.ties import Ties
 
 
@@ -62,6 +63,14 @@ By = Annotated[str | None, typer.Option(help="Group by key columns, e.g. relatio
 OwnTies = Annotated[
     Ties | None,
     typer.Option(help="Tie-breaking rule. By default that of the protocol, otherwise expected."),
+]
+ChanceOption = Annotated[
+    Chance | None,
+    typer.Option(
+        "--chance",
+        help="Random ranks for z-scores: of a random scorer, or independent. By default as the protocol "
+        "says, else of a random scorer, if keys name triples.",
+    ),
 ]
 Average = Annotated[
     str, typer.Option(help="micro, or a macro average: over query, or key columns such as relation.")

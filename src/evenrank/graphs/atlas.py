@@ -27,7 +27,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
@@ -39,8 +39,9 @@ from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import expanded, locked, replacing
 from evenrank._internal.reading import read_parquet, translated
 from evenrank.errors import InputError, Option
-from evenrank.graphs import registry
+from evenrank.graphs import registry, structure
 from evenrank.graphs.graph import Graph, Unseen, check_unseen
+from evenrank.metrics.chance import Dependence
 from evenrank.metrics.tally import Histogram
 
 if TYPE_CHECKING:
@@ -75,6 +76,21 @@ class Facts(NamedTuple):
     entities: int
     relations: int
     triples: dict[str, int]
+
+
+def _dependence(
+    data: str | Graph,
+    name: str,
+    split: str,
+    sides: Sides,
+    filter: Filter,  # noqa: A002  # the field's word
+    unseen: Unseen,
+) -> Dependence | None:
+    """Describe which ranks depend on each other; None if the atlas does not know."""
+    if not isinstance(data, Graph):
+        return structure.of_benchmark(name, split, sides, filter, unseen)
+    graph = _drop(data) if unseen == "drop" else data
+    return structure.of_graph(graph, split, sides, filter)
 
 
 def atlas(
@@ -132,7 +148,9 @@ def atlas(
     size, count = np.array(rows, dtype=np.int64).T
     if filter is None:
         size = np.full(len(rows), counts.entities)
-    return Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
+    sizes = Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
+    known = partial(_dependence, data, counts.data, split, sides, filter, unseen)
+    return sizes.knowing(known)
 
 
 def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
@@ -420,6 +438,14 @@ def _light() -> dict[str, dict[str, _Counts]]:
     return {
         data: {unseen: _Counts(*one) for unseen, one in kinds.items()} for data, kinds in content.items()
     }
+
+
+def write_structure(graphs: Sequence[Graph]) -> None:
+    """Write which ranks depend on each other, for the data sets of the package."""
+    entries = [(registry.lookup(graph.name), graph) for graph in graphs]
+    named = [(entry.name if entry else graph.name, graph, _drop(graph)) for entry, graph in entries]
+    with as_file(files("evenrank.graphs") / FILE) as path:
+        structure.write(named, path.with_name(structure.FILE))
 
 
 def write_light() -> None:

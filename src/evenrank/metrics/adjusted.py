@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
-from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.chance import Dependent, NullDistribution
+from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import MR, MRR, NDCG, Metric, Statistic
 from evenrank.metrics.tally import Tallied, Tally, as_tally
 from evenrank.metrics.ties import Ties
@@ -117,7 +118,7 @@ def chance(null: NullDistribution) -> Affine:
 def _check_adjustable(null: NullDistribution, name: str) -> None:
     if null.metric.increasing is None:
         raise no_direction(null.metric)
-    if null.certain or (float(null.var()) == 0 and float(null.mean()) == null.best):
+    if null.certain or (float(null.mean()) == null.best and float(null.var()) == 0):
         hits = isinstance(null.metric, Metric) and null.metric.f.k is not None
         raise DegenerateError(
             f"{name}({null.metric}) is undefined: every ranking has the value "
@@ -298,7 +299,8 @@ class Adjusted:
             If every ranking has the same value.
         """
         tally = as_tally(ranks)
-        return self.map(null or NullDistribution(self.metric, tally.sizes))(self.metric(tally, ties))
+        known = ranks if isinstance(ranks, Dependent) else tally
+        return self.map(null or null_distribution(self.metric, known))(self.metric(tally, ties))
 
     def __str__(self) -> str:
         """Return the metric expression."""

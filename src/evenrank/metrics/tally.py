@@ -39,11 +39,44 @@ class Histogram:
     ([3, 5], [4, 2])
     """
 
-    __slots__ = ("columns", "counts")
+    __slots__ = ("_known", "columns", "counts")
 
     def __init__(self, columns: dict[str, NDArray[Any]], counts: Ints) -> None:
         self.columns = columns
         self.counts = counts
+        self._known: Callable[[], Any] | None = None
+
+    def knowing(self, dependence: Callable[[], Any]) -> Histogram:
+        """Return the same numbers of candidates with what tells which ranks depend on each other.
+
+        Parameters
+        ----------
+        dependence : callable
+            Returns a `Dependence`, or None.
+
+        Returns
+        -------
+        Histogram
+            The same histogram.
+        """
+        known = Histogram(self.columns, self.counts)
+        known._known = dependence
+        return known
+
+    def dependence(self, *, weights: ArrayLike | None = None) -> Any:
+        """Return which ranks depend on each other under a random scorer, if that is known.
+
+        Parameters
+        ----------
+        weights : None
+            A histogram knows no single targets.
+
+        Returns
+        -------
+        Dependence or None
+            What the variances of `evenrank.chance` are computed from.
+        """
+        return None if self._known is None or weights is not None else self._known()
 
     @classmethod
     def of(cls, counts: ArrayLike | None = None, **columns: ArrayLike) -> Histogram:

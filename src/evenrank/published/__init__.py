@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Graph, Unseen
 from evenrank.graphs.atlas import Filter, Sides
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
-from evenrank.metrics.chance import NullDistribution, SizesLike, read_sizes
+from evenrank.metrics.chance import Chance, Dependent, NullDistribution, SizesLike, read_sizes
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
@@ -64,6 +65,7 @@ def adjust(
     counts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     percent: bool | None = None,
+    chance: Chance = "scorer",
 ) -> Evaluation[Any]:
     """Adjust published values for chance, given the data set or the numbers of candidates.
 
@@ -89,6 +91,9 @@ def adjust(
     percent : bool, optional
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
         decides.
+    chance : {"scorer", "independent"}, default "scorer"
+        Whether z-scores take random ranks as those of a random scorer, where the atlas knows which of
+        them depend on each other, or as independent, as Hoyt et al. (2022) and PyKEEN do.
 
     Returns
     -------
@@ -108,21 +113,25 @@ def adjust(
     >>> print(adjust({"mrr": 0.476, "hits@10": 57.1}, data="wn18rr"))
     metric      value    chance  ratio   index       z    phi
     ---------  ------  --------  -----  ------  ------  -----
-    mrr ↑      0.4760  2.74e-04  1,740  0.4759  +5,947  1.000
-    hits@10 ↑  0.5710  2.44e-04  2,337  0.5709  +2,891  1.000
+    mrr ↑      0.4760  2.74e-04  1,740  0.4759  +4,381  1.000
+    hits@10 ↑  0.5710  2.44e-04  2,337  0.5709  +2,141  1.000
     read as fractions: mrr; as percent: hits@10
     data: wn18rr; tasks: 6,268; sizes: 40,434 to 40,943 [...]
     >>> adjust({"z(mr)": 56.1}, sizes={14_541: 40_932})["mr"]
     6107.04...
     """
+    check_choice("chance", chance, get_args(Chance))
     given: Any = values
     if not isinstance(given, Mapping) or not given:
         got = None if given is None or isinstance(given, Mapping) else type(given).__name__
         raise InputError("nothing to adjust", got=got, do='pass values such as {"mrr": 0.35}')
     if sizes is not None and data is None:
-        candidates = Candidates(read_sizes(sizes, counts, weights), Protocol())
+        known = None
+        if chance == "scorer" and isinstance(sizes, Dependent) and counts is None:
+            known = sizes.dependence(weights=weights)
+        candidates = Candidates(read_sizes(sizes, counts, weights), Protocol(), known)
     elif data is not None and sizes is counts is weights is None:
-        candidates = Setting.of(data, split, sides, filter, unseen).candidates()
+        candidates = Setting.of(data, split, sides, filter, unseen, chance).candidates()
     else:
         options = {"data": data, "sizes": sizes, "counts": counts, "weights": weights}
         raise InputError(
@@ -156,6 +165,7 @@ def published(
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
     percent: bool | None = None,
+    chance: Chance = "scorer",
 ) -> Published:
     """Adjust a table of published results for chance, and rank models within and across data sets.
 
@@ -179,6 +189,9 @@ def published(
     percent : bool, optional
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
         decides, for all values of a metric together.
+    chance : {"scorer", "independent"}, default "scorer"
+        Whether z-scores take random ranks as those of a random scorer, where the atlas knows which of
+        them depend on each other, or as independent, as Hoyt et al. (2022) and PyKEEN do.
 
     Returns
     -------
@@ -200,9 +213,9 @@ def published(
     >>> print(published(rows, "mrr"))
     data     metric  model   value    chance  ratio   index       z  rank
     -------  ------  -----  ------  --------  -----  ------  ------  ----
-    wn18rr   mrr ↑   A      0.4760  2.74e-04  1,740  0.4759  +5,947     1
-    wn18rr   mrr ↑   B      0.4520  2.74e-04  1,652  0.4519  +5,647     2
-    nations  mrr ↑   B      0.4520    0.3844  1.176  0.1098  +5.019     1
+    wn18rr   mrr ↑   A      0.4760  2.74e-04  1,740  0.4759  +4,381     1
+    wn18rr   mrr ↑   B      0.4520  2.74e-04  1,652  0.4519  +4,160     2
+    nations  mrr ↑   B      0.4520    0.3844  1.176  0.1098  +3.764     1
     read as fractions: mrr
     usual protocol [...]
     <BLANKLINE>
@@ -211,7 +224,8 @@ def published(
     wn18rr, nations  mrr ↑   B          0.2808  1 of 1
     mean index: over exactly these data sets; ranks are among the models with results on all
     """
-    lines = list(read_lines(source, Setting("", split, sides, filter, unseen)))
+    check_choice("chance", chance, get_args(Chance))
+    lines = list(read_lines(source, Setting("", split, sides, filter, unseen, chance)))
     read = decide_percent(
         [line.given for line in lines], [f"{line.given} ({line.where})" for line in lines], percent
     )
@@ -232,6 +246,7 @@ def baseline(
     sides: Sides = "both",
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
+    chance: Chance = "scorer",
 ) -> Evaluation[Any]:
     """Compute baselines that need no model: random ranking, and a constant scorer.
 
@@ -253,6 +268,9 @@ def baseline(
         Filtered by the known true answers of all splits, or raw.
     unseen : {"keep", "drop"}, default "keep"
         Whether entities not seen in training were kept.
+    chance : {"scorer", "independent"}, default "scorer"
+        Whether z-scores take random ranks as those of a random scorer, where the atlas knows which of
+        them depend on each other, or as independent, as Hoyt et al. (2022) and PyKEEN do.
 
     Returns
     -------
@@ -272,14 +290,15 @@ def baseline(
     baseline                     mrr ↑  hits@10 ↑    mr ↓
     --------------------------  ------  ---------  ------
     chance                      0.3844     0.9469   4.478
-    chance, std                 0.0135     0.0102  0.1242
+    chance, std                 0.0179     0.0116  0.1653
     constant, ties expected     0.3844     0.9469   4.478
     constant, ties realistic    0.2727      1.000   4.478
     constant, ties optimistic    1.000      1.000   1.000
     constant, ties pessimistic  0.1671     0.7189   7.955
     data: nations; tasks: 402; sizes: 2 to 14 [...]
     """
-    candidates = Setting.of(data, split, sides, filter, unseen).candidates()
+    check_choice("chance", chance, get_args(Chance))
+    candidates = Setting.of(data, split, sides, filter, unseen, chance).candidates()
     wanted = list(dict.fromkeys(map(parse, listed(metrics))))
     wanted = wanted or [e for e in default_expressions(wide=False) if not isinstance(e, Adjusted)]
     constant = candidates.constant()

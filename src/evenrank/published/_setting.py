@@ -13,7 +13,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph, Unseen
 from evenrank.graphs.atlas import Filter, Sides, atlas, facts
 from evenrank.metrics.adjusted import Adjusted, Affine
-from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.chance import Chance, Dependence, NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.published._value import SLACK, PublishedValue
@@ -32,6 +32,8 @@ class Candidates:
         The numbers of candidates.
     protocol : Protocol
         Where they come from.
+    dependence : Dependence, optional
+        Which ranks depend on each other; without it, ranks are taken as independent.
 
     Attributes
     ----------
@@ -41,12 +43,16 @@ class Candidates:
         The smallest and the largest value of a metric, computed once.
     """
 
-    def __init__(self, sizes: Histogram, protocol: Protocol) -> None:
+    def __init__(
+        self, sizes: Histogram, protocol: Protocol, dependence: Dependence | None = None
+    ) -> None:
         self.sizes = sizes
         low, high = int(sizes["candidates"].min()), int(sizes["candidates"].max())
         span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        self.protocol = protocol.updated({"tasks": f"{sizes.total:,}", "sizes": span})
-        self.null = cache(partial(NullDistribution, sizes=sizes))
+        chance = "independent" if dependence is None else "scorer"
+        about = {"tasks": f"{sizes.total:,}", "sizes": span, "chance": chance}
+        self.protocol = protocol.updated(about)
+        self.null = cache(partial(NullDistribution, sizes=sizes, dependence=dependence))
         self.range = cache(self._range)
 
     def __repr__(self) -> str:
@@ -152,6 +158,9 @@ class Setting(NamedTuple):
         Filtered by the known true answers of all splits, or raw.
     unseen : {"keep", "drop"}
         Whether entities not seen in training were kept.
+    chance : {"scorer", "independent"}
+        Whether z-scores take random ranks as those of a random scorer, if the atlas knows which of them
+        depend on each other, or as independent.
     """
 
     data: str | Graph
@@ -159,6 +168,7 @@ class Setting(NamedTuple):
     sides: Sides = "both"
     filter: Filter = "all"
     unseen: Unseen = "keep"
+    chance: Chance = "scorer"
 
     @classmethod
     def of(
@@ -168,12 +178,13 @@ class Setting(NamedTuple):
         sides: Sides = "both",
         filter: Filter = "all",  # noqa: A002  # the field's word
         unseen: Unseen = "keep",
+        chance: Chance = "scorer",
     ) -> Setting:
         """Look up a data set by any of its names.
 
         Parameters
         ----------
-        data, split, sides, filter, unseen
+        data, split, sides, filter, unseen, chance
             As for `Setting`.
 
         Returns
@@ -182,7 +193,7 @@ class Setting(NamedTuple):
             The setting, with the canonical name of the data set.
         """
         name = data if isinstance(data, Graph) else facts(data, unseen=unseen).data
-        return cls(name, split, sides, filter, unseen)
+        return cls(name, split, sides, filter, unseen, chance)
 
     @property
     def protocol(self) -> Protocol:
@@ -200,4 +211,5 @@ class Setting(NamedTuple):
     def candidates(self) -> Candidates:
         """Look up the numbers of candidates."""
         sizes = atlas(self.data, self.split, self.sides, filter=self.filter, unseen=self.unseen)
-        return Candidates(sizes, self.protocol)
+        known = sizes.dependence() if self.chance == "scorer" else None
+        return Candidates(sizes, self.protocol, known)

@@ -29,6 +29,7 @@ from evenrank.ranking.engine.run import MOST, Runner, memory_limit, thread_count
 from evenrank.ranking.modules import evaluating
 from evenrank.ranking.resume import Checkpoint, open_folder
 from evenrank.ranking.scorer import Factored, Factoring, Movable, Scorer
+from evenrank.ranks.dependence import Crossings
 from evenrank.ranks.presets import PRESETS, Yardstick
 from evenrank.ranks.protocol import Protocol as Facts
 from evenrank.ranks.ranks import Ranks, Work
@@ -201,7 +202,8 @@ class _Ranking:
             undecided=sum(undecided for _, _, undecided in counted),
             kernels=self.where.name if self.where else runner.kernels.name,
         )
-        return Ranks.counted(better, equal, candidates, task.keys, self._protocol(task, plan), work)
+        protocol, crossings = self._protocol(task, plan), Crossings(task)
+        return Ranks.counted(better, equal, candidates, task.keys, protocol, work, crossings)
 
     def _counted(self, plan: Plan, runner: Runner) -> Iterable[tuple[Ints, Ints, int]]:
         """Count each part, alone or with the other processes of the group."""

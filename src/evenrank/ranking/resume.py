@@ -31,6 +31,7 @@ from evenrank._internal.columns import COUNTS
 from evenrank._internal.files import locked, replacing
 from evenrank._internal.reading import content, parse_json
 from evenrank.errors import InputError
+from evenrank.ranks.dependence import Crossings
 from evenrank.ranks.files import METADATA
 from evenrank.ranks.lists import Lists
 from evenrank.ranks.protocol import Protocol
@@ -91,7 +92,13 @@ class Checkpoint:
             undecided=sum(work.undecided for work in self._work),
             kernels=" and ".join(sorted({work.kernels for work in self._work})) or "no",
         )
-        ranks = Ranks.counted(**self.counts, keys=self.task.keys, protocol=self.protocol, work=work)
+        ranks = Ranks.counted(
+            **self.counts,
+            keys=self.task.keys,
+            protocol=self.protocol,
+            work=work,
+            crossings=Crossings(self.task),
+        )
         if self._folder is not None:
             self._folder.write_result(ranks, len(self.blocks))
         return ranks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from evenrank._internal.optional import need
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, EvenrankError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.chance import Chance, Dependence, NullDistribution
 from evenrank.metrics.grammar import Metrics, listed, parse, parse_metric
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
@@ -52,6 +52,9 @@ SAMPLED = (
     "`evenrank estimate` estimates those among all"
 )
 NO_CANDIDATES = "no chance levels: the number of candidates is unknown"
+INDEPENDENT = "z: ranks are taken as independent, as {}"
+NO_TRIPLES = "there are no keys head, relation, tail and side"
+Dependences: TypeAlias = Callable[[], Dependence | None]
 FORMS: tuple[AdjustmentName, ...] = ("chance", "ratio", "index", "z", "phi")
 
 
@@ -560,6 +563,47 @@ def default_expressions(*, wide: bool, chance: bool = True) -> list[Expression]:
     return [*bases, *(Adjusted(form, m) for form in ("chance", "index", "z") for m in bases)]
 
 
+class _Nulls:
+    """The null distributions of metrics for one group of ranks."""
+
+    def __init__(
+        self, tally: Tally, dependences: Dependences | None, chance: Chance | None, why: str
+    ) -> None:
+        self.tally, self._dependences, self.chance, self.why = tally, dependences, chance, why
+        self._cache: dict[tuple[Metric | Statistic, bool], NullDistribution] = {}
+        self._not_exact: set[str] = set()
+
+    @cached_property
+    def dependence(self) -> Dependence | None:
+        """Which ranks depend on each other; None if ranks are taken as independent."""
+        if self.chance == "independent" or self._dependences is None:
+            return None
+        return self._dependences()
+
+    def of(self, expression: Adjusted) -> NullDistribution:
+        """Return the null distribution that an adjustment needs; only z-scores depend on variances."""
+        spread = expression.adjustment in ("z", "phi")
+        key = expression.metric, spread
+        if key not in self._cache:
+            dependence = self.dependence if spread else None
+            null = NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
+            self._cache[key] = null
+            if dependence is not None and null.var().method == "independent":
+                self._not_exact.add(
+                    INDEPENDENT.format(f"the variance of {expression.metric} is not known otherwise")
+                )
+        return self._cache[key]
+
+    @property
+    def notes(self) -> set[str]:
+        """What the z-scores are only approximations of."""
+        if self.chance == "independent":
+            return set()
+        if self.dependence is None:
+            return {INDEPENDENT.format(self.why)}
+        return {*self._not_exact, *self.dependence.gaps}
+
+
 def evaluate(
     tallies: Sequence[Tally],
     metrics: Iterable[Metrics] = (),
@@ -569,8 +613,14 @@ def evaluate(
     labels: Sequence[tuple[str, ...]] = ((),),
     label_names: tuple[str, ...] = (),
     protocol: Protocol | None = None,
+    dependences: Sequence[Dependences] = (),
+    chance: Chance | None = None,
+    independent: str = NO_TRIPLES,
 ) -> Evaluation[Any]:
     """Evaluate metrics on tallies, one row each.
+
+    For z-scores, `dependences` describe which ranks of each tally depend on each other; without them, or
+    if `chance` is "independent", ranks are taken as independent; `independent` says why.
 
     Values that are undefined for a group, or in the default table, become NaN with a note. For ranks
     without labels, an undefined metric that was requested by name raises an error.
@@ -594,8 +644,10 @@ def evaluate(
     tied = any(tally.tie_rate > 0 for tally in tallies)
     rules: tuple[Ties, ...] = (ties, "optimistic", "pessimistic") if tied else (ties,)
     failures: dict[str, set[int]] = {}
+    nulls_by_row: list[_Nulls] = []
     for row, tally in enumerate(tallies):
-        nulls = cache(partial(NullDistribution, sizes=tally.sizes))
+        nulls = _Nulls(tally, dependences[row] if dependences else None, chance, independent)
+        nulls_by_row.append(nulls)
         raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
         for column, expression in enumerate(wanted):
             metric = bare(expression)
@@ -603,7 +655,7 @@ def evaluate(
                 try:
                     value = raw(metric, rule)
                     if isinstance(expression, Adjusted):
-                        value = expression.map(nulls(metric))(value)
+                        value = expression.map(nulls.of(expression))(value)
                     values[layer, row, column] = value
                 except (DegenerateError, NullDistributionError) as error:
                     if strict:
@@ -617,6 +669,11 @@ def evaluate(
         notes.append(NO_CANDIDATES)
     if protocol.sampled:
         notes.append(SAMPLED)
+    if nulls_by_row and any(isinstance(e, Adjusted) and e.adjustment in ("z", "phi") for e in wanted):
+        some = {note for nulls in nulls_by_row for note in nulls.notes}
+        notes += sorted(some)
+        alone = any(nulls.dependence is None for nulls in nulls_by_row)
+        protocol = replace(protocol, chance="independent" if alone else "scorer")
     if left_out:
         named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
         notes.append(

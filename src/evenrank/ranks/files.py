@@ -24,6 +24,7 @@ WIDE = ("Int128", "UInt128")  # types of polars that NumPy lacks
 # bytes that a row takes beside its columns while it is checked, joined, resampled: measured, 80 at most
 EXTRA = 80
 STREAM = "er.stream and evenrank evaluate, without --interval, read files of any size"
+SHARED = "evenrank.shared_triples"  # known triples that queries share (`evenrank.ranks.dependence`)
 
 
 def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -61,6 +62,13 @@ def with_our_names(frame: Frame, *given: str) -> Frame:
 
     named = meanings(frame.collect_schema().names(), are_numbers, given)
     return frame.rename(named) if named else frame
+
+
+def read_shared_triples(path: Path) -> str | None:
+    """Read what a Parquet file of ranks says of the triples that its queries share."""
+    import polars as pl
+
+    return None if path.suffix.lower() in columns.TEXT else pl.read_parquet_metadata(path).get(SHARED)
 
 
 def read_protocol(text: str | bytes, path: str | Path) -> dict[str, Any]:

@@ -32,7 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank.errors import InputError
+from evenrank.metrics.chance import Chance
 from evenrank.metrics.ties import Ties
+from evenrank.ranks.protocol import Protocol
 
 Scores = NDArray[np.float32]
 Name = Literal["pykeen", "libkge", "rotate", "openke", "ampligraph", "dgl-ke", "ogb", "torchkge"]
@@ -128,7 +130,8 @@ class Preset:
     "given", none, because the candidates that come with the data contain no known answers.
     `outside`, `repeats`: whether a target is added to candidates that lack it, and whether a candidate
     counts as often as it is listed. `typed`: the splits that define the types of relations.
-    `once`: whether duplicate triples of a split are ranked once.
+    `once`: whether duplicate triples of a split are ranked once. `chance`: whether z-scores take ranks
+    as those of a random scorer or as independent.
     """
 
     name: Name
@@ -140,6 +143,7 @@ class Preset:
     typed: Literal["all", "train"] = "train"
     once: bool = False
     yardstick: Yardstick | None = None
+    chance: Chance = "scorer"
 
     def filters(self, split: str, splits: Iterable[str]) -> tuple[str, ...]:
         """Return the splits whose true answers are filtered when a split is ranked."""
@@ -150,7 +154,7 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset("pykeen", "realistic", known="earlier", unseen="drop", once=True),
+        Preset("pykeen", "realistic", known="earlier", unseen="drop", once=True, chance="independent"),
         Preset("libkge", "rounded", known="earlier", yardstick=CLOSE),
         # an unstable sort breaks ties: the expected value over all numberings of the entities
         Preset("rotate", "expected"),
@@ -161,6 +165,13 @@ PRESETS: dict[str, Preset] = {
         Preset("torchkge", "pessimistic"),
     )
 }
+
+
+def chance_of(protocol: Protocol) -> Chance:
+    """Return how z-scores treat random ranks: by the protocol, else its preset, else "scorer"."""
+    rules = PRESETS.get(protocol.preset or "")
+    said = protocol.chance or (rules.chance if rules else "scorer")
+    return "independent" if said == "independent" else "scorer"
 
 
 def preset(name: str) -> Preset:

@@ -201,6 +201,8 @@ class Protocol:
         The kind of average: "micro" (over targets), "query", "relation" or other keys.
     ties : str, optional
         The tie-breaking rule.
+    chance : str, optional
+        How z-scores treat random ranks: "scorer", as those of a random scorer, or "independent".
     extra : mapping of str to str
         Other entries.
 
@@ -227,6 +229,7 @@ class Protocol:
     scores: str | None = None
     average: str | None = None
     ties: str | None = None
+    chance: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -418,8 +421,11 @@ class Protocol:
     @property
     def fingerprint(self) -> str:
         """Eight characters of a hash of all entries."""
-        # with the former name of preset, which keeps fingerprints stable
+        # with the former name of preset, and without what was the only treatment of random ranks before
+        # it became an entry, which keeps fingerprints stable
         entries = {"protocol" if k == "preset" else k: v for k, v in self.to_dict().items()}
+        if entries.get("chance") == "independent":
+            del entries["chance"]
         text = json.dumps(dict(sorted(entries.items())), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -479,6 +485,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "scores": ("float64, certified",),
     "average": ("micro",),
     "ties": ("expected",),
+    "chance": ("scorer",),
 }
 
 

@@ -15,29 +15,40 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints, nan_error, read_only
-from evenrank._internal.checks import check_type
+from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.export import Framed
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.names import near
 from evenrank._internal.table import Table
 from evenrank.errors import InputError, Option
+from evenrank.metrics.chance import Chance, Dependence
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
+from evenrank.ranks.dependence import Crossings, of_keys
 from evenrank.ranks.evaluation import Evaluation, evaluate
-from evenrank.ranks.files import METADATA, key_array, numbers, read_table, with_our_names
-from evenrank.ranks.presets import PRESETS
+from evenrank.ranks.files import (
+    METADATA,
+    SHARED,
+    key_array,
+    numbers,
+    read_shared_triples,
+    read_table,
+    with_our_names,
+)
+from evenrank.ranks.presets import PRESETS, chance_of
 from evenrank.ranks.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -98,6 +109,8 @@ class Ranks(Framed):
     ----------
     work : Work or None
         The cost of ranking, if `evenrank.rank` computed the ranks.
+    crossings : Crossings or None
+        The known triples that several queries share, if `evenrank.rank` computed the ranks.
 
     Raises
     ------
@@ -131,6 +144,7 @@ class Ranks(Framed):
     keys: Mapping[str, NDArray[Any]]
     protocol: Protocol
     work: Work | None
+    crossings: Crossings | None
     if TYPE_CHECKING:
         _counts: tuple[Ints, Ints, Ints]  # an attribute, not a field
 
@@ -157,6 +171,7 @@ class Ranks(Framed):
         keys: Mapping[str, NDArray[Any]],
         protocol: Protocol,
         work: Work | None = None,
+        crossings: Crossings | None = None,
     ) -> None:
         """Set columns that were checked, as read-only views.
 
@@ -170,6 +185,7 @@ class Ranks(Framed):
         object.__setattr__(self, "keys", MappingProxyType(held))
         object.__setattr__(self, "protocol", protocol)
         object.__setattr__(self, "work", work)
+        object.__setattr__(self, "crossings", crossings)
 
     @classmethod
     def counted(
@@ -180,12 +196,13 @@ class Ranks(Framed):
         keys: Mapping[str, NDArray[Any]],
         protocol: Protocol,
         work: Work,
+        crossings: Crossings | None = None,
     ) -> Self:
         """Create ranks without checks, which would take a tenth of the time of ranking on a GPU.
 
         Parameters
         ----------
-        better, equal, candidates, keys, protocol, work
+        better, equal, candidates, keys, protocol, work, crossings
             Valid columns of the same length, and the attributes of `Ranks`.
 
         Returns
@@ -193,7 +210,7 @@ class Ranks(Framed):
         Ranks
             The ranks.
         """
-        return cls._made(better, equal, candidates, None, keys, protocol, work)
+        return cls._made(better, equal, candidates, None, keys, protocol, work, crossings)
 
     @classmethod
     def _made(cls, *columns: Any) -> Self:
@@ -208,7 +225,8 @@ class Ranks(Framed):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as read-only columns; read-only mappings cannot be pickled."""
         counts = self.better, self.equal, self.candidates, self.weights
-        return Ranks._made, (*counts, dict(self.keys), self.protocol, self.work)
+        held = dict(self.keys), self.protocol, self.work, self.crossings
+        return Ranks._made, (*counts, *held)
 
     @classmethod
     def of(
@@ -420,7 +438,7 @@ class Ranks(Framed):
         return cls.from_named(frame, where, candidates, protocol)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Ranks:
         """Read ranks from a Parquet or CSV file.
 
         Parameters
@@ -445,7 +463,9 @@ class Ranks(Framed):
         frame, protocol = read_table(path)
         with columns.errors_name_file(str(path)):
             frame = with_our_names(frame, *["candidates"] * (candidates is not None))
-            return cls.from_named(frame, str(path), candidates, protocol)
+            ranks = cls.from_named(frame, str(path), candidates, protocol)
+        shared = read_shared_triples(path)
+        return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
 
     @classmethod
     def from_named(
@@ -508,7 +528,9 @@ class Ranks(Framed):
                 body = self.to_polars().write_csv(separator="\t" if kind == ".tsv" else ",")
                 file.write_text(f"# {METADATA} {protocol}\n{body}", encoding="utf-8")
             else:
-                self.to_polars().write_parquet(file, metadata={METADATA: protocol})
+                shared = self.shared_triples()
+                metadata = {METADATA: protocol} | ({} if shared is None else {SHARED: shared})
+                self.to_polars().write_parquet(file, metadata=metadata)
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         known = columns.COUNTS if self.has_candidates else columns.COUNTS[:-1]
@@ -572,6 +594,8 @@ class Ranks(Framed):
             None if self.weights is None else self.weights[rows],
             {name: column[rows] for name, column in self.keys.items()},
             self.protocol,
+            None,
+            self.crossings,
         )
 
     def with_keys(self, keys: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Ranks:
@@ -659,6 +683,39 @@ class Ranks(Framed):
             New ranks, which share all other columns.
         """
         return self._with(weights=None if weights is None else columns.weights(weights, len(self)))
+
+    def shared_triples(self) -> str | None:
+        """Write the known triples that several queries share as text, for files.
+
+        Returns
+        -------
+        str or None
+            The text, whose meaning depends on the rows and their keys; None if they are not known, or
+            more than 50,000.
+        """
+        return None if self.crossings is None else self.crossings.to_text(self.keys)
+
+    def with_shared_triples(self, text: str, where: str) -> Ranks:
+        """Return the same ranks with the known triples that several queries share.
+
+        Parameters
+        ----------
+        text : str
+            What `shared_triples` wrote for these rows.
+        where : str
+            What error messages call the source of the text.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share all columns.
+        """
+        try:
+            return self._with(crossings=Crossings.of_text(text, self.keys))
+        except (ValueError, KeyError, TypeError, zlib.error):
+            raise InputError(
+                f"the metadata {SHARED!r} of {where} are damaged", do="rank again, or remove them"
+            ) from None
 
     def __add__(self, other: Ranks) -> Ranks:
         """Concatenate the rows of both, which must have the same columns; keep the common protocol."""
@@ -796,6 +853,35 @@ class Ranks(Framed):
                 )
         return columns.encode([self.keys[name] for name in names])
 
+    def dependence(
+        self, average: str | Sequence[str] = "micro", *, weights: ArrayLike | None = None
+    ) -> Dependence | None:
+        """Describe which ranks depend on each other under a random scorer, as far as keys tell.
+
+        Parameters
+        ----------
+        average : str or sequence of str
+            As for `tally`.
+        weights : array_like of float, optional
+            Weights of the targets, instead of those of the average.
+
+        Returns
+        -------
+        Dependence or None
+            What the variances of `evenrank.chance` are computed from; None without the keys head,
+            relation, tail and side.
+        """
+        given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
+        if not self.has_candidates:
+            return None
+        known = None if self.crossings is None else self.crossings.known
+        return of_keys(self.keys, self.candidates, given, self.protocol, known)
+
+    @property
+    def chance(self) -> Chance:
+        """How z-scores treat random ranks: as the protocol says, else as its preset, else "scorer"."""
+        return chance_of(self.protocol)
+
     def by(self, *keys: str) -> Groups:
         """Group the targets by one or more keys.
 
@@ -827,7 +913,11 @@ class Ranks(Framed):
         return Groups(self, columns.column_names("keys", keys))
 
     def evaluate(
-        self, *metrics: Metrics, ties: Ties | None = None, average: str | Sequence[str] = "micro"
+        self,
+        *metrics: Metrics,
+        ties: Ties | None = None,
+        average: str | Sequence[str] = "micro",
+        chance: Chance | None = None,
     ) -> Evaluation[float]:
         """Evaluate metrics.
 
@@ -839,6 +929,10 @@ class Ranks(Framed):
             The tie-breaking rule; by default that of the preset of the protocol, else "expected".
         average : str or sequence of str
             "micro" averages over targets; "query", "relation" or other keys are macro averages.
+        chance : {"scorer", "independent"}, optional
+            Whether z-scores take random ranks as those of a random scorer, which depend on each other,
+            or as independent; by default as the protocol says, else "scorer", if the keys head,
+            relation, tail and side are known.
 
         Returns
         -------
@@ -858,13 +952,13 @@ class Ranks(Framed):
         metric   value   index       z
         ------  ------  ------  ------
         mrr ↑   0.5083  0.4597  +4.638
+        z: ranks are taken as independent, as there are no keys head, relation, tail and side
         3 targets, 0.0% tied
-        usual protocol [788eeea3]
+        chance: independent [788eeea3]
         """
         protocol = self.protocol.updated({"average": average_name(average)})
-        return evaluate(
-            [self.tally(average)], metrics, ties=self.ties if ties is None else ties, protocol=protocol
-        )
+        ties = self.ties if ties is None else ties
+        return evaluate_ranks([(self, average)], metrics, ties=ties, protocol=protocol, chance=chance)
 
 
 class Groups:
@@ -912,13 +1006,17 @@ class Groups:
             yield label, self.ranks._select(rows)
 
     def evaluate(
-        self, *metrics: Metrics, ties: Ties | None = None, average: str | Sequence[str] = "micro"
+        self,
+        *metrics: Metrics,
+        ties: Ties | None = None,
+        average: str | Sequence[str] = "micro",
+        chance: Chance | None = None,
     ) -> Evaluation[Floats]:
         """Evaluate metrics on each group, with its own chance levels.
 
         Parameters
         ----------
-        *metrics, ties, average
+        *metrics, ties, average, chance
             As for `Ranks.evaluate`.
 
         Returns
@@ -926,13 +1024,14 @@ class Groups:
         Evaluation
             A mapping from metrics to arrays with a value per group.
         """
-        return evaluate(
-            [ranks.tally(average) for _, ranks in self],
+        return evaluate_ranks(
+            [(ranks, average) for _, ranks in self],
             metrics,
             ties=self.ranks.ties if ties is None else ties,
             labels=self.labels,
             label_names=self.names,
             protocol=self.ranks.protocol.updated({"average": average_name(average)}),
+            chance=chance,
         )
 
 
@@ -957,6 +1056,48 @@ def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
             do=["choose one for all with ", Option("ties")],
         )
     return distinct[0] if ties is None else ties
+
+
+def evaluate_ranks(
+    parts: Sequence[tuple[Ranks, str | Sequence[str]]],
+    metrics: Iterable[Metrics] = (),
+    *,
+    chance: Chance | None = None,
+    **options: Any,
+) -> Evaluation[Any]:
+    """Evaluate metrics on ranks with an average each, one row for each.
+
+    Parameters
+    ----------
+    parts : sequence of tuple
+        Ranks and their average.
+    metrics : iterable of str or Metric
+        The metrics.
+    chance : {"scorer", "independent"}, optional
+        As for `Ranks.evaluate`.
+    **options : object
+        Ties, labels and protocol, as for `evenrank.ranks.evaluation.evaluate`.
+
+    Returns
+    -------
+    Evaluation
+        The values.
+    """
+    return evaluate(
+        [ranks.tally(average) for ranks, average in parts],
+        metrics,
+        dependences=[partial(ranks.dependence, average) for ranks, average in parts],
+        chance=chance_rule((ranks for ranks, _ in parts), chance),
+        **options,
+    )
+
+
+def chance_rule(several: Iterable[Ranks], chance: Chance | None = None) -> Chance:
+    """Return how z-scores treat random ranks: as given, else as the protocols of all ranks agree on."""
+    if chance is not None:
+        check_choice("chance", chance, get_args(Chance))
+        return chance
+    return "independent" if any(ranks.chance == "independent" for ranks in several) else "scorer"
 
 
 def average_name(average: str | Sequence[str]) -> str:

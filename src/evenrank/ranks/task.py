@@ -28,8 +28,10 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, Option
+from evenrank.metrics.chance import Chance, Dependence
+from evenrank.metrics.metric import Metric, Statistic
 from evenrank.ranks.lists import Lists, offsets
-from evenrank.ranks.presets import PRESETS
+from evenrank.ranks.presets import PRESETS, chance_of
 from evenrank.ranks.protocol import Protocol, shared
 
 HOLE = -1
@@ -178,6 +180,63 @@ class Task:
         [9, 10]
         """
         return np.concatenate([in_place(part, part.candidates) for part in self.parts])
+
+    def dependence(self, *, weights: ArrayLike | None = None) -> Dependence:
+        """Describe which ranks depend on each other under a random scorer.
+
+        Parameters
+        ----------
+        weights : array_like of float, optional
+            Weights of the targets, in the order of the result.
+
+        Returns
+        -------
+        Dependence
+            What the variances of `evenrank.chance` are computed from.
+        """
+        from evenrank.ranks import dependence
+
+        given = None if weights is None else columns.weights(weights, len(self))
+        return dependence.of_task(self, given)
+
+    @property
+    def chance(self) -> Chance:
+        """How z-scores treat random ranks: as the protocol says, else as its preset, else "scorer"."""
+        return chance_of(self.protocol)
+
+    def simulated(
+        self,
+        metric: Metric | Statistic,
+        samples: int,
+        seed: int,
+        weights: Floats | None = None,
+    ) -> Floats:
+        """Evaluate a metric on random scorers, which score every candidate independently.
+
+        Parameters
+        ----------
+        metric : Metric or Statistic
+            The metric.
+        samples : int
+            Number of scorers.
+        seed : int
+            Seed of the scores.
+        weights : ndarray of float, optional
+            Weights of the targets.
+
+        Returns
+        -------
+        ndarray of float
+            The value for each scorer.
+
+        Raises
+        ------
+        InputError
+            If the task is too large.
+        """
+        from evenrank.ranks import simulation
+
+        return simulation.values_of(self, metric, samples, seed, weights)
 
     @property
     def scores(self) -> int:

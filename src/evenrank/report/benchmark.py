@@ -30,6 +30,7 @@ from evenrank.ranks.protocol import Protocol, shared
 from evenrank.ranks.ranks import Ranks
 from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
+SCORED = ("head", "relation", "tail", "side")  # keys that tell which targets share scores
 TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
 SAME = "rank them with the same protocol"
@@ -100,15 +101,16 @@ class Benchmark:
 
     @cached_property
     def aligned(self) -> dict[str, Ranks]:
-        """The models with their shared protocol, and the resampling unit as the only key.
+        """The models with their shared protocol, and as keys only triples and the resampling unit.
 
         Aligned rows can be compared directly, and the units are numbered once instead of for every
         model and pair.
         """
         names = () if self.unit == "target" else self.unit.split("+")
         units = {name: self.first.units(name) for name in names}
+        kept = {name: self.first.keys[name] for name in SCORED if name in self.first.keys}
         return {
-            model: ranks.with_only_keys(units).with_protocol(self.protocol)
+            model: ranks.with_only_keys({**kept, **units}).with_protocol(self.protocol)
             for model, ranks in self.models.items()
         }
 
@@ -303,6 +305,7 @@ def pack(benchmark: Benchmark) -> dict[str, Any]:
         "on": benchmark.on,
         "models": [{"model": m, "protocol": r.protocol.to_dict()} for m, r in benchmark.models.items()],
         "parquet": b64encode(file.getvalue()).decode(),
+        "shared_triples": first.shared_triples(),
     }
 
 
@@ -319,5 +322,7 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
             keys=keys,
             protocol=model["protocol"],
         )
+        if kept.get("shared_triples") is not None:
+            ranks = ranks.with_shared_triples(kept["shared_triples"], where)
         name = str(model["model"])
         yield Source(f"{name} in {where}", ranks, name, str(kept.get("on", "")))

@@ -64,7 +64,10 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
         rows = {}
         for setting in settings(name):
             candidates = setting.candidates()
+            known_pairs = candidates.null(wanted[0]).dependence
             same = candidates.sizes["candidates"].tobytes() + candidates.sizes.counts.tobytes()
+            if known_pairs is not None:
+                same += known_pairs.shares.tobytes() + known_pairs.mass.tobytes()
             if same not in known:
                 known[same] = len(several)
                 several.append(candidates)

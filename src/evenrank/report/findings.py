@@ -20,13 +20,14 @@ from evenrank._internal.arrays import Floats
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, bare, evaluate
+from evenrank.ranks.evaluation import Evaluation, bare
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
 from evenrank.report.benchmark import Benchmark
 from evenrank.stats import (
     AcrossDatasets,
@@ -101,8 +102,8 @@ class Findings:
         self.evaluation = self._evaluate(wanted, shared(c.protocol for c in self.benchmarks))
 
     def _evaluate(self, metrics: Sequence[Expression], protocol: Protocol) -> Evaluation[Any]:
-        return evaluate(
-            [ranks.tally() for benchmark in self.benchmarks for ranks in benchmark.models.values()],
+        return evaluate_ranks(
+            [(r, "micro") for benchmark in self.benchmarks for r in benchmark.models.values()],
             metrics,
             ties=self.ties,
             labels=[
@@ -180,7 +181,9 @@ class Findings:
             return bound
         try:
             return float(
-                NullDistribution(self.lead, benchmark.sizes).sf(self.value("", benchmark.data, model))
+                null_distribution(self.lead, benchmark.models[model]).sf(
+                    self.value("", benchmark.data, model)
+                )
             )
         except NullDistributionError:
             return nan

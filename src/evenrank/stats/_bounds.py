@@ -16,7 +16,6 @@ import numpy as np
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
-from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import bare
@@ -262,7 +261,7 @@ def adjustment(expression: Expression, sample: Sample) -> Function:
     """Get the map from raw to adjusted values; the null distribution is that of all targets."""
     if not isinstance(expression, Adjusted):
         return lambda raw: raw
-    adjust = expression.map(NullDistribution(expression.metric, sample.tally.sizes))
+    adjust = expression.map(sample.null(expression))
     return adjust if isinstance(adjust, Affine) else np.vectorize(adjust, otypes=[float])
 
 

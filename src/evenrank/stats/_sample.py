@@ -35,7 +35,7 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression, z
-from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.chance import Dependence, NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
@@ -596,11 +596,32 @@ class Sample:
         slope = terms.slope(mean) * self._map_slope(expression, float(terms.value(mean)))
         return np.asarray(slope * self.influence(terms.x))
 
+    def null(self, expression: Adjusted) -> NullDistribution:
+        """Return the null distribution of an adjusted metric, as `evaluate` takes it.
+
+        Parameters
+        ----------
+        expression : Adjusted
+            The metric.
+
+        Returns
+        -------
+        NullDistribution
+            The distribution, which is held fixed.
+        """
+        spread = expression.adjustment in ("z", "phi") and self.ranks.chance == "scorer"
+        dependence = self._dependence if spread else None
+        return NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
+
+    @cached_property
+    def _dependence(self) -> Dependence | None:
+        return self.ranks.dependence(weights=self.weight)
+
     def _map_slope(self, expression: Expression, value: float) -> float:
         """Compute the slope of an adjustment; the null distribution is held fixed."""
         if not isinstance(expression, Adjusted):
             return 1.0
-        null = NullDistribution(expression.metric, self.tally.sizes)
+        null = self.null(expression)
         if expression.adjustment == "phi":
             line = z(null)
             return line.scale * exp(-0.5 * line(value) ** 2) / sqrt(2.0 * pi)

@@ -19,10 +19,10 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell, evaluate
+from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
 from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import Ranks, average_name, tie_rule
+from evenrank.ranks.ranks import Ranks, average_name, evaluate_ranks, tie_rule
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import OWN, check_protocols, check_ranks, named_models
 from evenrank.stats._sample import names_of
@@ -189,7 +189,7 @@ def summarize_runs(
     spreads = []
     for name, several in lists.items():
         values = np.array(
-            [evaluate([r.tally(average)], wanted, ties=ties).values_by_group[0] for r in several],
+            [evaluate_ranks([(r, average)], wanted, ties=ties).values_by_group[0] for r in several],
             dtype=float,
         )
         spreads += [
@@ -413,7 +413,8 @@ def across_datasets(
         _check_sizes(name, ranked, models, [tally.sizes for tally in tallies])
         try:
             made = [
-                evaluate([tally], wanted, ties=ties).values_by_group[0].tolist() for tally in tallies
+                evaluate_ranks([(ranked[model], average)], wanted, ties=ties).values_by_group[0].tolist()
+                for model in models
             ]
         except DegenerateError as error:
             do = "leave out the data set, or choose another metric"

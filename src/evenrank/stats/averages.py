@@ -8,8 +8,8 @@ from typing import Any
 
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, evaluate
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.evaluation import Evaluation
+from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
 from evenrank.stats._join import check_ranks
 from evenrank.stats._sample import names_of
 
@@ -56,8 +56,8 @@ def averages(
     keys = () if isinstance(by, Sequence) and not by else names_of("by", by).split(",")
     groups = ranks.by(*keys) if keys else [((), ranks)]
     parts = [(label, part, average) for label, part in groups for average in AVERAGES]
-    made = evaluate(
-        [part.tally(average) for _, part, average in parts],
+    made = evaluate_ranks(
+        [(part, average) for _, part, average in parts],
         metrics,
         ties=tie_rule([ranks], ties),
         labels=[(*label, average) for label, _, average in parts],

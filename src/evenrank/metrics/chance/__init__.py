@@ -1,7 +1,9 @@
 """Exact null distributions: the distribution of a metric under random ranking.
 
-The ranks of `n` targets are independent; that of target `i`, with `N_i` candidates and weight `w_i`,
-is uniform on 1..N_i. Only the multiset of pairs (size, weight) matters; all costs are per distinct pair.
+The rank of target `i`, with `N_i` candidates and weight `w_i`, is uniform on 1..N_i. If ranks are
+independent, only the multiset of pairs (size, weight) matters; all costs are per distinct pair. The
+ranks of a random scorer depend on each other, as targets share scores: this changes variances, and is
+described by `dependence`.
 
 - `_sum`    sums S = sum w X(rank): cumulant generating function, at full precision for any n
 - `_power`  power means: additive, product (p = 0) and Laplace transform (everything else)
@@ -9,20 +11,22 @@ is uniform on 1..N_i. Only the multiset of pairs (size, weight) matters; all cos
 - `_count`  Poisson-binomial counts, for order statistics and the tail of hits@k
 - `_tails`  tails of S, with bounds on their error; `_atoms` and `_wave` are its tools
 - `_check`  enumeration and sampling, which check the other methods
+- `dependence`  covariances of ranks under a random scorer
+- `_scorer` what these do to the variance of each metric
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp, expm1, inf, sqrt
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Ints
+from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, NullDistributionError, Option
 from evenrank.metrics.chance import _check
@@ -30,11 +34,15 @@ from evenrank.metrics.chance._check import Outcomes
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._order import Extreme, Quantile
 from evenrank.metrics.chance._power import PowerMean
+from evenrank.metrics.chance._scorer import inflation
 from evenrank.metrics.chance._sum import Sizes
+from evenrank.metrics.chance.dependence import Dependence as Dependence
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tallied, Tally
 
-Method = Literal["exact", "enumerate", "sample"]
+Method = Literal["exact", "enumerate", "sample", "simulate"]
+Chance = Literal["scorer", "independent"]
+evaluate_rows = _check.values  # a metric on each row of a matrix of ranks
 FEW_OUTCOMES = 20_000  # up to here, tails are computed by enumeration
 
 
@@ -63,6 +71,10 @@ class NullDistribution:
         How to compute the distribution.
     samples, seed : int
         For ``method="sample"``.
+    dependence : Dependence, optional
+        Which ranks depend on each other under a random scorer; without it, ranks are independent.
+    simulated : callable, optional
+        For ``method="simulate"``: draws random scorers, and returns a row of ranks for each.
 
     Examples
     --------
@@ -81,6 +93,8 @@ class NullDistribution:
         method: Method = "exact",
         samples: int = 10_000,
         seed: int = 0,
+        dependence: Dependence | None = None,
+        simulated: Simulated | None = None,
     ) -> None:
         check_choice("method", method, get_args(Method))
         if isinstance(metric, Statistic) and metric.kind == "count":
@@ -96,6 +110,8 @@ class NullDistribution:
         self.sizes = Sizes(sizes["candidates"], sizes["weight"], sizes.counts)
         if isinstance(metric, Metric):
             metric.f.check(self.sizes.size)
+        self.dependence = dependence
+        self._simulated = simulated
         self._samples = columns.integer("samples", samples, 2)
         self._seed = columns.integer("seed", seed, 0, 2**63 - 1)
 
@@ -103,6 +119,11 @@ class NullDistribution:
         """Summarise metric, targets and mean."""
         targets = f"{self.sizes.n:,} target{'s' * (self.sizes.n != 1)}"
         return f"NullDistribution({self.metric}; {targets}; {_span(self.sizes.size)} candidates)"
+
+    @property
+    def chance(self) -> Chance:
+        """Whether ranks are those of a random scorer, which depend on each other, or independent."""
+        return "independent" if self.dependence is None and self.method != "simulate" else "scorer"
 
     @property
     def best(self) -> float:
@@ -132,7 +153,7 @@ class NullDistribution:
         float
             The variance, with the attributes `method` and `error`.
         """
-        return self._moments[1]
+        return self._variance
 
     def std(self) -> Moment:
         """Compute the standard deviation.
@@ -142,7 +163,7 @@ class NullDistribution:
         float
             The standard deviation, with the attributes `method` and `error`.
         """
-        variance = self._moments[1]
+        variance = self._variance
         root = sqrt(variance)
         error = variance.error / (2.0 * root) if root else 0.0
         return Moment(root, variance.method, error)
@@ -163,7 +184,7 @@ class NullDistribution:
         """
         log_p = self.logsf(value)
         p = exp(log_p)
-        if log_p.method == "sample":
+        if log_p.method in ("sample", "simulate"):
             error = p * log_p.error if p else 1.0 / self._samples
         else:
             error = p * expm1(min(log_p.error, 700.0)) if p else 0.0
@@ -199,6 +220,8 @@ class NullDistribution:
             raise InputError("a value of the metric must be a number", got=repr(value)[:40])
         if self.metric.increasing is None:
             raise NullDistributionError(f"{self.metric} has no p-value: no value is better or worse")
+        if self.dependence is not None:
+            return self._scaled_tail(float(value))
         few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
         log_p = (self._enumeration if few else self._computation).log_tail(value)
         return Moment(min(0.0, log_p), log_p.method, log_p.error)
@@ -209,6 +232,14 @@ class NullDistribution:
         metric, sizes = self.metric, self.sizes
         if self.method == "enumerate":
             return self._enumeration
+        if self.method == "simulate":
+            if self._simulated is None:
+                raise NullDistributionError(
+                    "random scorers can only be drawn for a task",
+                    do="pass the task instead of its ranks or numbers of candidates",
+                )
+            drawn = self._simulated(metric, self._samples, self._seed)
+            return Outcomes(metric, drawn, "simulate")
         if self.method == "sample":
             sample = _check.sampled(metric, sizes, self._samples, self._seed)
             return Outcomes(metric, sample, "sample")
@@ -231,6 +262,37 @@ class NullDistribution:
             return Moment(self.best, "formula"), Moment(0.0, "formula")
         return self._computation.moments()
 
+    @cached_property
+    def _variance(self) -> Moment:
+        """The variance; that for independent ranks is scaled if they depend on each other."""
+        variance = self._moments[1]
+        if self.dependence is None or not variance:
+            return variance
+        factor, method = self._inflation
+        return Moment(variance * factor, "quadrature" if method == "exact" else method)
+
+    @cached_property
+    def _inflation(self) -> tuple[float, str]:
+        """The variance for a random scorer divided by that for independent ranks, and its method."""
+        assert self.dependence is not None
+        return inflation(self.metric, self.sizes, self.dependence, self._computation.moments())
+
+    def _scaled_tail(self, value: float) -> Moment:
+        """Compute the tail of independent ranks at the same number of standard deviations."""
+        mean, _ = self._moments
+        factor, _ = self._inflation
+        alone = NullDistribution(
+            self.metric,
+            Histogram(
+                {"candidates": self.sizes.size, "weight": self.sizes.weight},
+                self.sizes.count.astype(np.int64),
+            ),
+        )
+        if not factor:
+            return alone.logsf(value)
+        tail = alone.logsf(mean + (value - mean) / sqrt(factor))
+        return Moment(tail, f"scaled {tail.method}", inf)  # there is no bound on its error
+
     @property
     def certain(self) -> bool:
         """Whether every ranking has the same value: one candidate per target, or only hits."""
@@ -252,6 +314,21 @@ class Asked(Protocol):
     @property
     def candidates(self) -> Ints:
         """The numbers of candidates."""
+
+
+@runtime_checkable
+class Dependent(Protocol):
+    """An object that knows which of its ranks depend on each other, such as `Task` and `Ranks`."""
+
+    def dependence(self, *, weights: ArrayLike | None = None) -> Dependence | None:
+        """Describe which ranks depend on each other; None if that is unknown."""
+
+
+class Simulated(Protocol):
+    """Draws random scorers."""
+
+    def __call__(self, metric: Metric | Statistic, samples: int, seed: int) -> Floats:
+        """Return the values of a metric for random scorers."""
 
 
 SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied | Asked
@@ -301,6 +378,7 @@ def chance(
     *,
     counts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    chance: Chance | None = None,
     method: Method = "exact",
     samples: int = 10_000,
     seed: int = 0,
@@ -317,10 +395,15 @@ def chance(
         How often each size occurs.
     weights : array_like of float, optional
         Weights of the targets; by default all weigh the same.
-    method : {"exact", "enumerate", "sample"}
-        How to compute the distribution; the last two check the first independently.
+    chance : {"scorer", "independent"}, optional
+        Whether ranks are those of a random scorer, which depend on each other because targets share
+        scores, or independent, as Hoyt et al. (2022) and PyKEEN take them: the variances differ.
+        By default those of a random scorer, if `sizes` is a task, or ranks with keys.
+    method : {"exact", "enumerate", "sample", "simulate"}
+        How to compute the distribution; the others check the first independently. "enumerate" and
+        "sample" take ranks as independent; "simulate" draws random scorers for a task.
     samples, seed : int
-        Number of samples and seed for ``method="sample"``.
+        Number of samples and seed for ``method="sample"`` and ``method="simulate"``.
 
     Returns
     -------
@@ -343,6 +426,23 @@ def chance(
     """
     from evenrank.metrics.grammar import parse_metric  # which imports this module
 
-    return NullDistribution(
-        parse_metric(metric), read_sizes(sizes, counts, weights), method, samples, seed
-    )
+    if chance is not None:
+        check_choice("chance", chance, get_args(Chance))
+    check_choice("method", method, get_args(Method))
+    known, given = None, cast(Any, sizes)
+    treated = chance or getattr(given, "chance", "scorer")
+    if treated != "independent" and method == "exact" and isinstance(given, Dependent):
+        known = given.dependence(weights=weights)
+    drawn = getattr(given, "simulated", None) if method == "simulate" else None
+    if chance == "scorer" and known is None and drawn is None:
+        raise NullDistributionError(
+            "which ranks depend on each other is unknown",
+            got=type(sizes).__name__ if method == "exact" else f"method {method!r}",
+            do="pass a task, or ranks with the keys head, relation, tail and side"
+            if method == "exact"
+            else ["use ", Option("method", "exact"), " or ", Option("method", "simulate")],
+        )
+    read = read_sizes(sizes, counts, weights)
+    if drawn is not None and weights is not None:
+        drawn = partial(drawn, weights=columns.weights(weights, read.total))
+    return NullDistribution(parse_metric(metric), read, method, samples, seed, known, drawn)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from evenrank._internal import columns
 from evenrank.errors import InputError
+from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
@@ -26,6 +27,7 @@ RANKS = ("better", "equal", "weight")
 SIZES = ("candidates", "weight")
 WAIT = 2**20  # distinct rows to collect before adding, at least
 SLICES = 8  # slices in which large histograms are added
+IN_PARTS = "they are read in parts, which does not show the targets that share scores"
 NAMED = 5  # items listed in a note
 
 
@@ -119,8 +121,12 @@ class Tallies:
         """The labels of the groups, sorted."""
         return self._numbered[1] if self.question.by else ((),)
 
-    def evaluate(self, *metrics: Metrics, ties: Ties | None = None) -> Evaluation[Any]:
+    def evaluate(
+        self, *metrics: Metrics, ties: Ties | None = None, chance: Chance | None = None
+    ) -> Evaluation[Any]:
         """Evaluate metrics, as `Ranks.evaluate` and `Groups.evaluate` do.
+
+        z-scores take ranks as independent: those of a random scorer require all ranks in memory.
 
         Parameters
         ----------
@@ -128,12 +134,20 @@ class Tallies:
             The metrics; by default a selection with chance levels, adjusted indices and z-scores.
         ties : str, optional
             The tie-breaking rule.
+        chance : {"independent"}, optional
+            Asks for what is the only choice here, and so omits the note on it.
 
         Returns
         -------
         Evaluation
             Values, by group if there are groups.
         """
+        if chance not in (None, "independent"):
+            raise InputError(
+                "ranks that are read in parts can only be taken as independent",
+                got=f"chance={chance!r}",
+                do="load them with er.Ranks.load",
+            )
         labels, tallies = zip(*self, strict=True)
         made = evaluate(
             tallies,
@@ -142,6 +156,8 @@ class Tallies:
             labels=labels,
             label_names=self.question.by,
             protocol=replace(self.protocol, average=self.question.average),
+            chance=chance,
+            independent=IN_PARTS,
         )
         return replace(made, notes=(*made.notes, *self.notes))
 
@@ -345,6 +361,7 @@ def side_by_side(
     metrics: Sequence[Metrics] = (),
     *,
     ties: Ties | None = None,
+    chance: Chance | None = None,
     what: str = "ranks",
 ) -> Evaluation[Any]:
     """Evaluate several sets of ranks, with a row for each and for each of its groups."""
@@ -357,6 +374,8 @@ def side_by_side(
         labels=[label for label, _ in rows],
         label_names=(what, *every[0].question.by),
         protocol=replace(shared(one.protocol for one in every), average=every[0].question.average),
+        chance=chance,
+        independent=IN_PARTS,
     )
     notes = (f"{name}: {note}" for name, one in named for note in one.notes)
     return replace(made, notes=(*made.notes, *notes))

@@ -30,6 +30,7 @@ from evenrank.stats.sampled._means import Means, means
 from evenrank.stats.sampled._result import Estimated, Estimator, FullEstimate, Vary
 from evenrank.stats.sampled._targets import ROW, Targets, pooled, with_replacement
 
+ESTIMATED = "those of the full ranking are not known"
 DEFAULT = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)")
 
 
@@ -197,6 +198,7 @@ def _sampled(
             labels=labels,
             label_names=names or ("",),
             protocol=protocol,
+            independent=ESTIMATED,
         )
         for one in several
     ]

@@ -212,6 +212,13 @@ def test_calibration_agrees_with_the_null_distribution_and_samples(full):
     assert (z >= STEPS[0]).mean() == pytest.approx(rows[0]["exact"], abs=0.02)
 
 
+def test_the_page_says_that_tail_probabilities_are_those_of_independent_ranks(full):
+    page = full.html()
+    assert "under random ranking, computed for independent ranks, divided by" in page
+    assert "with probability" in page
+    assert "computed for independent ranks, a normal distribution with" in page
+
+
 def test_rows_are_joined_whatever_their_order(ranked):
     mixed = ranked[1][np.random.default_rng(0).permutation(len(ranked[1]))]
     assert Report(ranked[0], mixed).content() == Report(*ranked[:2]).content()
@@ -249,7 +256,8 @@ def test_summary_names_the_best_model_and_significant_differences(full):
     assert all(pair.better(0.95) == top for pair in compared.pairs if top in (pair.first, pair.second))
     assert "It is significantly better than TransE and RotatE (corrected p ≤ 0.0003)." in text
     tested = "permutation tests of mrr over triples crossed with queries, Holm-corrected"
-    assert f"paired, two-sided {tested}" in full.summary[-1]
+    assert f"Corrected p-values are from paired, two-sided {tested}" in full.summary[-1]
+    assert "All p-values" not in full.summary[-1]
     assert "undecided means that the corrected p-value exceeds 0.05" in full.summary[-1]
 
 
@@ -283,7 +291,8 @@ def test_summary_notes_results_below_chance_level():
     text = Report(*bad).summary[0]
     assert "index -0.3" in text
     assert "No model is above chance level (index 0)." in text
-    assert "m3 and m4 are not significantly better than random ranking (p = 1)." in text
+    found = "(p = 1 from the null distribution, not corrected)."
+    assert f"m3 and m4 are not significantly better than random ranking {found}" in text
 
 
 def test_bound_of_cantelli_is_only_used_where_it_decides(full):

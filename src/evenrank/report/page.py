@@ -358,11 +358,13 @@ def _calibration(report: Report) -> list[str]:
     words = (
         "z can be read as a p-value only as far as the null distribution is normal. Relative to the "
         f"normal one, its tail is heaviest on {worst['data']}: random ranking reaches "
-        f"z({worst['metric']}) = {worst['z']} with probability {worst['exact']:.1e}, a normal "
-        f"distribution with {worst['normal']:.1e}."
+        f"z({worst['metric']}) = {worst['z']} with probability {worst['exact']:.1e}, computed for "
+        f"independent ranks, a normal distribution with {worst['normal']:.1e}."
     )
     caption = (
-        "Exact tail probability of z under random ranking, divided by that of a normal distribution."
+        "Tail probability of z under random ranking, computed for independent ranks, divided by that "
+        "of a normal distribution. For a random scorer, whose ranks depend on each other, it is an "
+        "approximation."
     )
     return [text(words), card(drawing("calibrated", report.figures["calibration"], caption))]
 

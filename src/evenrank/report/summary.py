@@ -109,8 +109,8 @@ def _tests(findings: Findings) -> Iterator[str]:
     if findings.comparisons:
         yield (
             "Best means significantly better than every other model on the data set; undecided means "
-            f"that the corrected p-value exceeds {1 - findings.level:.3g}. All p-values on single data "
-            f"sets are from {findings.tested}."
+            f"that the corrected p-value exceeds {1 - findings.level:.3g}. Corrected p-values are from "
+            f"{findings.tested}."
         )
 
 
@@ -195,7 +195,7 @@ def _near_chance(findings: Findings, benchmark: Benchmark, top: str, index: floa
         ends = dict.fromkeys(probability(end(lucky.values())) for end in (min, max))
         yield (
             f"{join([*lucky])} {'are' if len(lucky) > 1 else 'is'} not significantly better than random "
-            f"ranking (p = {' to '.join(ends)})."
+            f"ranking (p = {' to '.join(ends)} from the null distribution, not corrected)."
         )
 
 

@@ -88,8 +88,6 @@ def work() -> None:
 
 
 def _run(words: list[str]) -> dict[str, Any]:
-    import resource
-
     from evenrank.cli import main
 
     with tempfile.TemporaryFile("w+b") as native, tempfile.TemporaryFile("w+b") as own:
@@ -110,7 +108,9 @@ def _run(words: list[str]) -> dict[str, Any]:
         native.seek(0)
         said = own.read().decode("utf-8", "replace") + native.read().decode("utf-8", "replace")
         stderr.detach()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # ru_maxrss would not do: it starts from the peak of the process that started this one
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
     return {"code": code, "out": stdout.getvalue(), "err": said, "crashed": crashed, "peak": peak}
 
 

@@ -242,7 +242,7 @@ def test_methods_are_named():
         "imr": "quadrature",
         "median": "formula",
     }
-    assert er.chance("mrr", sizes).logsf(0.1).method == "saddlepoint"
+    assert er.chance("mrr", sizes).logsf(0.1).method == "inversion"
     assert er.chance("hits@10", sizes).logsf(0.1).method == "formula"
     assert er.chance("hits@10", [3, 4]).logsf(0.1).method == "enumerate"
     moment = pickle.loads(pickle.dumps(er.chance("hmr", sizes).mean()))

@@ -241,9 +241,12 @@ def test_tensors_without_all_of_their_numbers(bad):
         er.rank(lambda queries, candidates: bad, TASKS["raw"])
 
 
-def test_modules_are_ranked_by_their_scores():
-    """A module can be called, but with what it was trained on."""
-    message = r"^a torch module needs a method score\(queries, candidates\) .*; got Embedding without"
+def test_modules_that_do_not_take_triples_are_refused():
+    """A module can be called, but forward may take something else than triples."""
+    message = (
+        r"^the parameters of the model do not tell how to call it; got Embedding\.forward\(input\); "
+        r"allowed: \(h, r, t\), or \(queries, candidates\); .*TripleScorer\(.*QueryScorer\("
+    )
     with pytest.raises(er.errors.InputError, match=message):
         er.rank(torch.nn.Embedding(14, 4), TASKS["raw"])
 

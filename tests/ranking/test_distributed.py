@@ -488,8 +488,10 @@ def rank_and_fail(how):
 @needs_torch
 def test_a_failure_in_one_process_ends_all():
     (_, first), (_, second) = Job(rank_and_fail, 2, "fail").ends()
-    assert "process 1 has failed, and all stop; got RuntimeError: the model broke" in first
-    assert "RuntimeError: the model broke" in second
+    broke = "the model score raised RuntimeError: the model broke; got queries of shape (4, 1)"
+    assert f"EvenrankError: process 1 has failed, and all stop; got InputError: {broke}" in first
+    assert f"InputError: {broke}" in second
+    assert "in two lines" in second  # the error of the model is its cause
 
 
 @needs_torch

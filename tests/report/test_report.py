@@ -1291,3 +1291,17 @@ def test_print_repeats_the_headers_of_tables(browser, wide_file, tmp_path):
     rows = [sheet for sheet in sheets if re.search(r"(FB15k-237|WN18RR) +Relational.* 120 ", sheet)]
     assert len(rows) > 1
     assert all("mr ↓" in sheet for sheet in rows)
+
+
+def test_random_ranks_are_treated_as_asked_for(ranked, tmp_path):
+    ours = ranked[0]
+    for chance in ("scorer", "independent"):
+        page = tmp_path / f"{chance}.html"
+        er.report(page, ours, chance=chance)
+        z = Report(page).findings.value("z", ours.protocol.data, ours.protocol.model)
+        assert z == pytest.approx(ours.evaluate("z(mrr)", chance=chance)["z(mrr)"], rel=1e-12)
+        assert ("Here, z counts standard deviations of a random scorer" in page.read_text()) == (
+            chance == "scorer"
+        )
+    with pytest.raises(er.errors.InputError, match="chance"):
+        er.report(tmp_path / "r.html", ours, chance="none")

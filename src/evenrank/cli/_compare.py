@@ -14,6 +14,7 @@ from evenrank.cli._output import show
 from evenrank.cli._shell import (
     Average,
     CandidatesOption,
+    ChanceOption,
     ColumnsOption,
     Format,
     FormatOption,
@@ -174,6 +175,7 @@ def report_command(
     level: Level = 0.95,
     on: On = None,
     candidates: CandidatesOption = None,
+    chance: ChanceOption = None,
     keep: Annotated[
         bool,
         typer.Option("--ranks/--no-ranks", help="Store the ranks in the page, so it can be reopened."),
@@ -210,6 +212,7 @@ def report_command(
             level=level,
             on=on,
             candidates=candidates,
+            chance=chance,
         )
     if form == "latex":
         typer.echo(report.to_latex(**style))

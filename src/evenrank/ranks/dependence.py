@@ -38,7 +38,7 @@ HOLE = -1  # the unknown part of a query, as in tasks
 TRIPLE = ("head", "relation", "tail")
 MOST_SHARED = 50_000  # shared triples that files of ranks hold
 
-ESTIMATED = (
+ESTIMATED = "z: the number of known triples that queries share is estimated from numbers of candidates"
     "z: how many known triples the queries share is estimated; pass the graph's task for exact values"
 )
 UNFILTERED = "z: the filter of the ranks is unknown; known true answers are taken to be filtered"

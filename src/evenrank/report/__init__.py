@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from evenrank.graphs import Graph
+    from evenrank.metrics.chance import Chance
     from evenrank.metrics.grammar import Metrics
     from evenrank.metrics.ties import Ties
     from evenrank.ranks.paper import Hits, Layout, Percent
@@ -29,6 +30,7 @@ def report(
     on: On = None,
     candidates: int | None = None,
     keep: bool = True,
+    chance: Chance | None = None,
 ) -> Path:
     """Write a report that compares models: a page (.html), or its tables (.tex, .md, .csv, .json).
 
@@ -54,6 +56,8 @@ def report(
         Number of candidates, for files without that column.
     keep : bool, default True
         Whether to store the ranks in the page. Such a page can be passed as `ranks`.
+    chance : {"scorer", "independent"}, optional
+        How z-scores treat random ranks, as in `Ranks.evaluate`. By default as the protocols say.
 
     Returns
     -------
@@ -75,7 +79,14 @@ def report(
     from evenrank.report.document import Report
 
     made = Report(
-        *ranks, metrics=metrics, ties=ties, graphs=graphs, level=level, on=on, candidates=candidates
+        *ranks,
+        metrics=metrics,
+        ties=ties,
+        graphs=graphs,
+        level=level,
+        on=on,
+        candidates=candidates,
+        chance=chance,
     )
     return made.save(path, keep=keep)
 

@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack, get_args
 
 import numpy as np
 
+from evenrank._internal.checks import check_choice
 from evenrank._internal.columns import as_list
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Shown, Table
 from evenrank.errors import InputError
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, cell
@@ -68,8 +70,12 @@ class Report(Shown):
         level: float = LEVEL,
         on: On = None,
         candidates: int | None = None,
+        chance: Chance | None = None,
     ) -> None:
         sources = [source for given in ranks for source in _sources(given, candidates)]
+        if chance is not None:
+            check_choice("chance", chance, get_args(Chance))
+            sources = [replace(s, ranks=s.ranks.with_protocol(chance=chance)) for s in sources]
         self.benchmarks = align(sources, on)
         for graph in _graphs(graphs):
             self.benchmarks = with_strata(self.benchmarks, graph)

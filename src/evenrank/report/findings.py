@@ -400,6 +400,19 @@ class Findings:
             for rank, value in zip(at.tolist(), share.tolist(), strict=True):
                 yield {"data": benchmark.data, "model": model, "rank": rank, "share": round(value, 5)}
 
+    @cached_property
+    def spreads(self) -> dict[str, float]:
+        """How much more the lead metric of a random scorer spreads than with independent ranks."""
+        found = {}
+        for benchmark in self.benchmarks:
+            try:
+                scorer = null_distribution(self.lead, benchmark.first)
+                alone = NullDistribution(self.lead, benchmark.sizes)
+                found[benchmark.data] = scorer.std() / alone.std()
+            except (NullDistributionError, ZeroDivisionError):
+                continue
+        return found
+
     @property
     def calibration(self) -> list[dict[str, Any]]:
         """The exact tail probabilities of z under random ranking, and those of a normal distribution."""

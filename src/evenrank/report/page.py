@@ -361,6 +361,14 @@ def _calibration(report: Report) -> list[str]:
         f"z({worst['metric']}) = {worst['z']} with probability {worst['exact']:.1e}, computed for "
         f"independent ranks, a normal distribution with {worst['normal']:.1e}."
     )
+    spreads = report.findings.spreads.values()
+    if any(spread > 1.0 for spread in spreads):
+        low, high = f"{min(spreads):.2f}", f"{max(spreads):.2f}"
+        words += (
+            f" Here, z counts standard deviations of a random scorer: as targets share scores, its "
+            f"{report.findings.lead} spreads {low if low == high else f'{low} to {high}'} times as much "
+            "as with independent ranks."
+        )
     caption = (
         "Tail probability of z under random ranking, computed for independent ranks, divided by that "
         "of a normal distribution. For a random scorer, whose ranks depend on each other, it is an "

@@ -39,8 +39,6 @@ TRIPLE = ("head", "relation", "tail")
 MOST_SHARED = 50_000  # shared triples that files of ranks hold
 
 ESTIMATED = "z: the number of known triples that queries share is estimated from numbers of candidates"
-    "z: how many known triples the queries share is estimated; pass the graph's task for exact values"
-)
 UNFILTERED = "z: the filter of the ranks is unknown; known true answers are taken to be filtered"
 REPEATED = "z: some targets occur more than once; they are taken to have the same score"
 LISTED = "z: which candidates the queries share is estimated, as ranks do not tell"

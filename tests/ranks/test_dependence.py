@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import evenrank as er
 from evenrank.metrics.chance.dependence import Dependence, Summand, panels
 from evenrank.metrics.metric import GMR, HITS, MR, MRR, NDCG
-from evenrank.ranks.dependence import LISTED, REPEATED, UNFILTERED, VARIED, of_task
+from evenrank.ranks.crossings import REPEATED, VARIED
+from evenrank.ranks.dependence import LISTED, UNFILTERED, of_task
 from evenrank.ranks.ranks import Ranks
 from support.strategies import graphs, tasks
 

@@ -76,7 +76,7 @@ def summand(metric):
 # Against enumeration ------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(tasks(largest=4, triples=6), st.data())
 def test_covariances_of_tasks_agree_with_all_orders_of_the_scores(case, data):
     task, rows = case
@@ -171,7 +171,7 @@ def ranked(task):
     return er.rank(constant, task)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graphs(largest=5, triples=8), st.sampled_from(("all", None)), st.booleans())
 def test_ranks_know_what_their_task_knows(graph, known, relations):
     sides = ("tail", "head", "relation") if relations else ("tail", "head")

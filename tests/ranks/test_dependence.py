@@ -16,6 +16,7 @@ from evenrank.metrics.metric import GMR, HITS, MR, MRR, NDCG
 from evenrank.ranks.crossings import REPEATED, VARIED
 from evenrank.ranks.dependence import LISTED, UNFILTERED, of_task
 from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.task import Task
 from support.strategies import graphs, tasks
 
 METRICS = (MR, MRR, HITS(1), HITS(2), NDCG, GMR)
@@ -391,3 +392,119 @@ def test_a_task_that_is_too_large_is_not_simulated(nations, monkeypatch):
     monkeypatch.setattr("evenrank.ranks.simulation.MOST_PAIRS", 1000)
     with pytest.raises(er.errors.InputError, match=r"too large to simulate; got 2,796 pairs .* 1,000"):
         er.chance("mrr", nations, method="simulate").mean()
+
+
+# Neighbours of cases that went wrong ----------------------------------------------------------------
+
+
+def factor(source, metric="mrr"):
+    return er.chance(metric, source).std() / er.chance(metric, source, chance="independent").std()
+
+
+def test_a_filter_without_a_split_is_no_raw_ranking(nations):
+    ranks = ranked(nations)
+    assert factor(ranks.with_protocol(split=None)) == pytest.approx(factor(nations))
+    keys = {name: ranks.keys[name] for name in ("head", "relation", "tail", "side")}
+    for known in ("all", "train, valid, test"):
+        made = Ranks.of(
+            [1] * len(ranks), candidates=ranks.candidates, keys=keys, protocol={"filter": known}
+        )
+        assert factor(made) == pytest.approx(factor(nations), rel=0.01)
+    both = [er.load("umls").task(split) for split in ("valid", "test")]
+    joined = er.rank(constant, Task.join(both))
+    assert factor(joined) == pytest.approx(factor(Task.join(both)))
+    assert factor(ranked(both[0]) + ranked(both[1])) == pytest.approx(factor(joined), rel=0.01)
+
+
+@pytest.mark.parametrize("known", [("train", "valid"), ("train",), ("test",), None])
+def test_ranks_of_any_filter_know_what_their_task_knows(known):
+    task = er.load("nations").task("test", filter=known)
+    assert factor(ranked(task)) == pytest.approx(factor(task), rel=1e-12)
+
+
+def test_groups_and_selections_know_what_their_task_knows(nations):
+    ranks, relation = ranked(nations), nations.keys["relation"]
+    for (label,), group in ranks.by("relation"):
+        exact = nations.dependence(weights=(relation == label).astype(float)).excess(MRR)
+        assert group.dependence().excess(MRR) == pytest.approx(exact, abs=1e-14)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        some = rng.random(len(ranks)) < 0.2
+        exact = nations.dependence(weights=some.astype(float)).excess(MRR)
+        assert ranks[some].dependence().excess(MRR) == pytest.approx(exact, abs=1e-14)
+
+
+def test_renamed_entities_lose_what_was_known_of_their_triples():
+    graph = er.load("nations")
+    ids = er.Graph.of(graph.splits, entities=14, relations=55)
+    ranks, names = ranked(ids.task("test")), np.array(graph.entities, dtype=object)
+    named = ranks.with_keys(head=names[ranks.keys["head"]], tail=names[ranks.keys["tail"]])
+    assert factor(named) == pytest.approx(factor(ranks), rel=0.01)
+    assert named.dependence().gaps
+    assert not ranks.with_keys(fold=0).dependence().gaps
+    assert not ranks.with_only_keys(ranks.keys).dependence().gaps
+
+
+def test_lists_of_single_targets_share_nothing_that_is_known(tmp_path):
+    test = [[0, 0, i] for i in range(1, 11)]
+    graph, rng = er.Graph.of([[30, 0, 30]], test=test, entities=40), np.random.default_rng(0)
+    lists = {"tail": [rng.choice(np.arange(11, 40), 9, replace=False) for _ in test]}
+    task = graph.task("test", sides="tail", candidates=lists, protocol="ogb")
+    ranks = er.rank(lambda queries, candidates: rng.random(np.shape(candidates)), task)
+    assert factor(ranks) == factor(task) == 1.0
+    assert VARIED in ranks.evaluate("z(mrr)").notes
+    ranks.save(tmp_path / "r.parquet")
+    assert factor(er.Ranks.load(tmp_path / "r.parquet")) == 1.0
+
+
+def test_typed_candidates_of_joined_tasks_are_the_same_lists():
+    parts = [
+        er.load("nations").task(split, candidates="typed", outside="add") for split in ("valid", "test")
+    ]
+    joined = Task.join(parts)
+    drawn = er.chance("mrr", joined, method="simulate", samples=4000)
+    assert not joined.dependence().gaps
+    assert abs(drawn.var() - er.chance("mrr", joined).var()) <= 4 * drawn.var().error
+
+
+def test_tasks_of_several_graphs_or_forms_share_nothing():
+    one = er.Graph.of([[2, 0, 2]], test=[[0, 0, 1]], entities=["x", "y", "z"], relations=["r"])
+    two = er.Graph.of([[2, 0, 2]], test=[[0, 0, 1]], entities=["a", "b", "c"], relations=["s"])
+    several = Task.join([one.task("test", sides="tail"), two.task("test", sides="head")])
+    assert several.dependence() is None
+    assert er.chance("mrr", several).chance == "independent"
+    pairs = [[0, 0], [1, 1], [2, 2]]
+    assert factor(Task.join([Task.alignment(pairs, size=4), Task.alignment(pairs, size=4)])) == 1.0
+    widths = Task.join([Task.of([[0]], [1], size=5), Task.of([[0, 1]], [1], size=5)])
+    assert factor(widths) == 1.0
+
+
+def test_what_is_certain_has_no_deviation_and_sharp_tails():
+    for n in (5, 7, 10, 300):
+        task = Task.of([[0]] * n, list(range(n)), size=n)  # the targets have all ranks
+        null = er.chance("mr", task)
+        assert null.std() == 0.0
+        assert null.sf((n + 1) / 2) == 1.0
+        assert null.sf((n + 1) / 2 - 0.1) == 0.0
+    single = er.chance("hits@1", er.Graph.of([[3, 0, 3]], test=[[0, 0, 1]], entities=6).task("test"))
+    assert [single.sf(x) for x in (-1.0, 0.0, 1.05)] == [1.0, 1.0, 0.0]
+
+
+def test_repeated_candidates_are_not_simulated():
+    lists = [[0, 1, 2, 2, 2, 2], [1, 2, 3, 3]]
+    task = Task.of([[0, 0, -1], [1, 0, -1]], [0, 1], size=6, candidates=lists, repeats=True)
+    assert LISTED in task.dependence().gaps
+    with pytest.raises(er.errors.InputError, match="candidates that occur several times"):
+        er.chance("mr", task, method="simulate").mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"counts": 2}, "counts= cannot be combined"),
+        ({"chance": "independent", "method": "simulate"}, "use method='sample'"),
+    ],
+)
+def test_options_that_exclude_each_other_are_an_error(nations, options, message):
+    with pytest.raises(er.errors.InputError, match=message):
+        er.chance("mrr", nations, **options)

@@ -77,6 +77,7 @@ def chance_command(
     """
     _check_one("the null distribution needs", data, sizes)
     candidates: Histogram | Task
+    _known(chance, sizes)
     if sizes is not None:
         candidates = _read_sizes(sizes)
     elif method == "simulate":
@@ -162,18 +163,25 @@ def adjust_command(
         raise InputError("--metric selects from a file of results", got="single values")
     given = _values(values)
     _check_one("published values need", data, sizes)
+    made = adjust(
+        given,
+        None if sizes is None else _read_sizes(sizes),
+        data=data,
+        split=split,
+        sides=sides,
+        filter=KNOWN[filter_],
+        unseen=unseen,
+        percent=percent,
+        chance=_known(chance, sizes),
+    )
+    if chance == "scorer" and made.protocol.chance != "scorer":
+        raise InputError(
+            "the atlas does not tell which ranks of a random scorer depend on each other",
+            got=f"--split {split} of {data}",
+            do="leave out --chance, or rank the valid or test split",
+        )
     show(
-        adjust(
-            given,
-            None if sizes is None else _read_sizes(sizes),
-            data=data,
-            split=split,
-            sides=sides,
-            filter=KNOWN[filter_],
-            unseen=unseen,
-            percent=percent,
-            chance=_known(chance, sizes),
-        ),
+        made,
         form,
         verbose=verbose,
     )

@@ -184,6 +184,17 @@ def evaluate_command(
     loaded = [Ranks.load(path, candidates=candidates) for path in paths]
     if chance is not None:
         loaded = [one.with_protocol(chance=chance) for one in loaded]
+    unknown = [
+        str(path)
+        for path, one in zip(paths, loaded, strict=True)
+        if chance == "scorer" and one.dependence() is None
+    ]
+    if unknown:
+        raise InputError(
+            "which ranks of a random scorer depend on each other is unknown",
+            got=f"{unknown[0]} without the keys head, relation, tail and side",
+            do="leave out --chance",
+        )
     loaded = _stratified(loaded, (*keys, *average.split(",")), data, columns)
     ties = tie_rule(loaded, ties)
     made: Shown

@@ -38,16 +38,18 @@ from evenrank.cli._shell import (
     splits,
 )
 from evenrank.errors import InputError, Option
-from evenrank.graphs import Graph, Unseen, load
+from evenrank.graphs import Graph, Unseen, atlas, load
 from evenrank.graphs.make_task import Candidates
+from evenrank.metrics.chance import Dependence
 from evenrank.metrics.grammar import parse
 from evenrank.models import load_pair
 from evenrank.models.readers import READERS
 from evenrank.ranking import cluster, rank
 from evenrank.ranking.engine.run import launched
+from evenrank.ranks.evaluation import evaluate
 from evenrank.ranks.presets import Name, preset
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import Ranks, evaluate_ranks
+from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Outside, Task
 
 Sides = Literal["both", "tail", "head", "relation", "pair"]
@@ -330,9 +332,10 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
     evenrank demo -o demo.json
     """
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
-    result = evaluate_ranks(
-        [(ranks, "micro") for ranks in ranked],
+    result = evaluate(
+        [ranks.tally() for ranks in ranked],
         DEMO,
+        dependences=[partial(_dependence, ranks) for ranks in ranked],
         labels=[
             (
                 ranks.protocol.data or "",
@@ -360,6 +363,13 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
             "Next: evenrank rank MODEL --data DIR, evenrank evaluate FILE, evenrank --help",
         ):
             typer.echo("\n".join(wrapped(text, terminal_width() or 80, names=False)))
+
+
+def _dependence(ranks: Ranks) -> Dependence | None:
+    """Describe which ranks depend on each other; ranks without keys are those of their benchmark."""
+    known = ranks.dependence()
+    benchmark = atlas.atlas(str(ranks.protocol.data))
+    return benchmark.dependence() if known is None and benchmark == ranks.tally().sizes else known
 
 
 def _ranked() -> Iterator[Ranks]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from evenrank.graphs.graph import Graph
 from evenrank.metrics.chance import Dependence
+from evenrank.ranks.dependence import of_task
 
 FILE = "structure.json.gz"
 SPLITS = ("valid", "test")  # training triples are ranked too rarely to be stored
@@ -51,7 +52,7 @@ def of_graph(
     Dependence
         The histograms that variances are computed from.
     """
-    return graph.task(split, sides=sides, filter=filter).dependence()
+    return of_task(graph.task(split, sides=sides, filter=filter))
 
 
 def of_benchmark(
@@ -104,9 +105,9 @@ def describe(graph: Graph) -> Stored:
                 continue
             one: Stored = {"targets": len(graph.splits[split])}
             for side in ("tail", "head"):
-                alone = graph.task(split, sides=side, filter=rule).dependence()
+                alone = of_task(graph.task(split, sides=side, filter=rule))
                 one[side] = [_text(alone.sizes), _text(alone.shares)]
-            both = graph.task(split, filter=rule).dependence().condensed(DEGREE)
+            both = of_task(graph.task(split, filter=rule)).condensed(DEGREE)
             one["across"] = [_text(column) for column in (both.first, both.second, both.mass)]
             found.setdefault(split, {})[name] = one
     return found

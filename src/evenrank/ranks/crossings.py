@@ -56,6 +56,8 @@ class Lines:
         Lists of candidates, if not all are candidates.
     group : ndarray of int
         For each query, its list.
+    apart : bool
+        Whether what the candidates of different targets share is unknown.
     share : ndarray of float or None
         For each query, the estimated share of crossings with unknown status that are negatives.
     """
@@ -70,6 +72,7 @@ class Lines:
     known: tuple[Ints, Ints]
     lists: Lists | None = None
     group: Ints = field(default_factory=lambda: NONE)
+    apart: bool = False
     share: Floats | None = None
 
     @property
@@ -89,7 +92,7 @@ class Lines:
     @property
     def varied(self) -> bool:
         """Whether a query is asked with several lists of candidates."""
-        return len(np.unique(self.rows, axis=0)) < len(self.rows)
+        return self.apart or len(np.unique(self.rows, axis=0)) < len(self.rows)
 
     def merged(self) -> tuple[Lines, Ints, Floats]:
         """Merge targets that occur twice; return sizes and shares of these pairs as well."""
@@ -120,12 +123,13 @@ def dependence_of(sides: Sequence[Lines], names: Sequence[str]) -> Dependence:
         if one.varied:
             gaps.append(VARIED)
         merged.append(one)
-        inside = _within(one)
+        inside = [] if one.apart else _within(one)
         sizes += [size, *(s for s, _ in inside)]
         shares += [share, *(s for _, s in inside)]
     across = []
     for p, q in combinations(range(len(merged)), 2):
-        if merged[p].hole < 0 or merged[q].hole < 0:
+        unlike = merged[p].rows.shape[1] != merged[q].rows.shape[1]
+        if merged[p].hole < 0 or merged[q].hole < 0 or unlike:
             gaps.append(SEVERAL.format(f"{names[p]}, {names[q]}"))
         else:
             across += _across(merged[p], merged[q])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zlib import compress, decompressobj
@@ -20,8 +20,8 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.metrics.chance.dependence import Dependence
 from evenrank.ranks.crossings import NONE, Lines, dependence_of
-from evenrank.ranks.lists import Lists
-from evenrank.ranks.protocol import All, Protocol
+from evenrank.ranks.lists import Lists, repeats
+from evenrank.ranks.protocol import All, Protocol, Sampled, Typed
 
 if TYPE_CHECKING:
     from evenrank.ranks.task import Part, Task
@@ -52,20 +52,27 @@ def of_task(task: Task, weights: Floats | None = None) -> Dependence:
     """
     weight = np.ones(len(task)) if weights is None else weights
     sides: dict[Any, list[Lines]] = {}
-    start = 0
-    for part in task.parts:
+    start, gaps = 0, []
+    for number, part in enumerate(task.parts):
         mine = weight[start : start + len(part.targets)][part.place]
         start += len(part.targets)
         lines = _of_part(part, mine)
-        sides.setdefault((lines.hole, part.side if lines.hole < 0 else ""), []).append(lines)
-    return dependence_of([_joined(several) for several in sides.values()], [key[1] for key in sides])
+        if lines.apart:
+            gaps.append(LISTED)
+        alone = number if lines.hole < 0 else -1  # equal numbers may mean other things in another part
+        key = (lines.hole, lines.rows.shape[1], alone, part.side if lines.hole < 0 else "")
+        sides.setdefault(key, []).append(lines)
+    names = [key[-1] or part.side for key, part in zip(sides, task.parts, strict=False)]
+    found = dependence_of([_joined(several) for several in sides.values()], names)
+    return replace(found, gaps=tuple(dict.fromkeys((*found.gaps, *gaps))))
 
 
 def _of_part(part: Part, weight: Floats) -> Lines:
     holes = np.flatnonzero(part.queries[0] == HOLE) if len(part.queries) else NONE
     wide = part.size if part.lists is None else part.lists.lengths[part.group]
+    mixed = bool((part.queries == HOLE).any(axis=0).sum() > 1) and len(holes) == 1
     return Lines(
-        hole=int(holes[0]) if len(holes) == 1 else -1,
+        hole=int(holes[0]) if len(holes) == 1 and not mixed else -1,
         rows=part.queries,
         free=np.asarray(wide - part.known.lengths),
         line=part.query_of,
@@ -75,6 +82,7 @@ def _of_part(part: Part, weight: Floats) -> Lines:
         known=(part.known.owner, part.known.values),
         lists=part.lists,
         group=part.group,
+        apart=part.lists is not None and repeats(part.lists),
     )
 
 
@@ -93,6 +101,9 @@ def _joined(several: Sequence[Lines]) -> Lines:
             np.concatenate([one.values for one in held]),
         )
         group = np.concatenate([one.group + s for one, s in zip(several, shift, strict=False)])
+        equal: dict[bytes, int] = {}  # equal lists have one number
+        number = [equal.setdefault(lists[i].tobytes(), i) for i in range(len(lists))]
+        group = np.array(number)[group]
     every = list(zip(several, before, strict=False))
     rows = np.concatenate([one.rows for one in several])
     free = np.concatenate([one.free for one in several])
@@ -113,6 +124,7 @@ def _joined(several: Sequence[Lines]) -> Lines:
         ),
         lists=lists,
         group=group[first] if len(group) else NONE,
+        apart=any(one.apart for one in several),
     )
 
 
@@ -133,8 +145,9 @@ class Crossings:
     @cached_property
     def known(self) -> Mapping[str, NDArray[Any]] | None:
         """The triples, as key columns; None if the targets of the task are no triples."""
-        task, self._task = self._task, None
-        return None if task is None else _shared_triples(task)
+        found = None if self._task is None else _shared_triples(self._task)
+        self._task = None
+        return found
 
     @classmethod
     def of(cls, known: Mapping[str, NDArray[Any]] | None) -> Crossings:
@@ -186,8 +199,10 @@ def _shared_triples(task: Task) -> dict[str, NDArray[Any]] | None:
     parts = [part for part in task.parts if part.side in TRIPLE]
     triples, names = [], []
     for part in parts:
-        rows = part.queries[part.known.owner].copy()
-        rows[:, TRIPLE.index(part.side)] = part.known.values
+        side = TRIPLE.index(part.side)
+        rows = np.full((len(part.known.values), 4), side)
+        rows[:, :3] = part.queries[part.known.owner]
+        rows[:, side] = part.known.values
         triples.append(rows)
     for column, key in enumerate(TRIPLE):
         ids, at = [NONE], [NONE]
@@ -197,76 +212,109 @@ def _shared_triples(task: Task) -> dict[str, NDArray[Any]] | None:
             at.append(part.keys[key][part.place])
         known, first = np.unique(np.concatenate(ids), return_index=True)
         names.append((known, np.concatenate(at[1:])[first] if len(known) else NONE))
-    every = np.concatenate([np.zeros((0, 3), dtype=np.int64), *triples])
+    every = np.concatenate([np.zeros((0, 4), dtype=np.int64), *triples])
     code, _ = columns.encode([*every.T])
-    _, first, times = np.unique(code, return_index=True, return_counts=True)
-    shared = every[first[times > 1]]
-    # the parts of a shared triple occur in queries, and so among the targets
+    every = every[np.unique(code, return_index=True)[1]]  # once per side
+    code, _ = columns.encode([*every[:, :3].T])
+    _, first, sides = np.unique(code, return_index=True, return_counts=True)
+    shared = every[first[sides > 1], :3]
+    # the parts of a triple that is asked for from two sides occur in queries, and so among the targets
     return {
         key: label[np.searchsorted(known, shared[:, column])]
         for column, (key, (known, label)) in enumerate(zip(TRIPLE, names, strict=True))
     }
 
 
-def of_keys(
-    keys: Mapping[str, NDArray[Any]],
-    candidates: Ints,
-    weights: Floats | None,
-    protocol: Protocol,
-    known: Mapping[str, NDArray[Any]] | None = None,
-) -> Dependence | None:
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Targets of triples and known triples that their queries share, as whole numbers."""
+
+    side: NDArray[Any]
+    triples: Ints
+    known: Ints | None
+
+    @classmethod
+    def of(
+        cls, keys: Mapping[str, NDArray[Any]], known: Mapping[str, NDArray[Any]] | None
+    ) -> Coded | None:
+        """Number entities and relations; None if the keys do not identify triples."""
+        if not {*TRIPLE, "side"} <= keys.keys() or not len(keys["side"]):
+            return None
+        side = np.asarray(keys["side"])
+        if not np.isin(side.astype(str), (*TRIPLE, "pair")).all():
+            return None
+        extra = dict.fromkeys(TRIPLE, NONE) if known is None else known
+        n, more = len(side), len(extra["head"])
+        entity = columns.encode([_both(keys["head"], keys["tail"], extra["head"], extra["tail"])])[0]
+        relation = columns.encode([_both(keys["relation"], extra["relation"])])[0]
+        triples = np.stack([entity[:n], relation[:n], entity[n : 2 * n]], axis=1)
+        others = (entity[2 * n : 2 * n + more], relation[n:], entity[2 * n + more :])
+        shared = None if known is None else np.stack(others, axis=1).astype(np.int64)
+        return cls(side.astype(str), triples, shared)
+
+    def select(self, rows: Ints) -> Coded:
+        """Select targets, and the known triples with one of their relations or without any."""
+        triples = self.triples[rows]
+        known = self.known
+        if known is not None:
+            known = known[np.isin(known[:, 1], np.unique(triples[:, 1]))]
+        return Coded(self.side[rows], triples, known)
+
+
+def of_codes(coded: Coded, candidates: Ints, weights: Floats | None, protocol: Protocol) -> Dependence:
     """Describe which ranks depend on each other, as far as their keys tell.
 
     Parameters
     ----------
-    keys : mapping of str to ndarray
-        The key columns: head, relation, tail and side.
+    coded : Coded
+        The targets; without known triples, the number of these is estimated from the numbers of
+        candidates.
     candidates : ndarray of int
         Numbers of candidates.
     weights : ndarray of float or None
         Weights of the targets.
     protocol : Protocol
         The protocol of the ranks.
-    known : mapping of str to ndarray, optional
-        Known triples (head, relation, tail) besides the targets that two of the queries share; without
-        them, their number is estimated from the numbers of candidates.
 
     Returns
     -------
-    Dependence or None
-        The histograms that variances are computed from; None if the keys do not identify triples.
+    Dependence
+        The histograms that variances are computed from.
     """
-    if not {*TRIPLE, "side"} <= keys.keys() or not len(candidates):
-        return None
-    side = np.asarray(keys["side"])
-    names = [name for name in (*TRIPLE, "pair") if (side == name).any()]
-    if sum(int((side == name).sum()) for name in names) < len(side):
-        return None
-    weight = np.ones(len(side)) if weights is None else weights
-    extra = dict.fromkeys(TRIPLE, NONE) if known is None else known
-    entity = columns.encode([_both(keys["head"], keys["tail"], extra["head"], extra["tail"])])[0]
-    relation = columns.encode([_both(keys["relation"], extra["relation"])])[0]
-    n, more = len(side), len(extra["head"])
-    triples = np.stack([entity[:n], relation[:n], entity[n : 2 * n]], axis=1)
-    others = np.stack(
-        [entity[2 * n : 2 * n + more], relation[n:], entity[2 * n + more :]], axis=1
-    ).astype(np.int64)
-    raw = protocol.filter is not None and protocol.split not in protocol.filter
-    gaps = [UNFILTERED] * (protocol.filter is None)
-    estimate = known is None
-    listed = protocol.candidates is not None and not isinstance(protocol.candidates, All)
+    names = [name for name in (*TRIPLE, "pair") if (coded.side == name).any()]
+    weight = np.ones(len(candidates)) if weights is None else weights
+    raw, gaps = _unfiltered(protocol)
+    kind = protocol.candidates
+    listed = kind is not None and not isinstance(kind, All)
     if listed:
         gaps.append(LISTED)
-    elif estimate and not raw and len(names) > 1:
+    elif coded.known is None and protocol.filter != () and len(names) > 1:
         gaps.append(ESTIMATED)
+    # lists may differ between the targets of a query, and then share nothing that is known
+    apart = listed and not isinstance(kind, Typed | Sampled)
     found = []
     for name in names:
-        mine = side == name
-        found.append(
-            _of_side(name, triples[mine], candidates[mine], weight[mine], others, raw, estimate, listed)
+        mine = coded.side == name
+        lines = _of_side(
+            name, coded.triples[mine], candidates[mine], weight[mine], coded.known, raw, listed
         )
+        found.append(replace(lines, apart=apart))
     result = dependence_of(found, names)
-    return replace(result, gaps=(*result.gaps, *gaps))
+    return replace(result, gaps=tuple(dict.fromkeys((*result.gaps, *gaps))))
+
+
+def _unfiltered(protocol: Protocol) -> tuple[bool, list[str]]:
+    """Whether targets of a query compete with each other, and a note if that is unknown."""
+    known = protocol.filter
+    if known == ():
+        return True, []
+    if known is None:
+        return False, [UNFILTERED]
+    if "all" in known or {"train", "valid", "test"} <= set(known):
+        return False, []
+    if protocol.split is None:
+        return False, [UNFILTERED]
+    return protocol.split not in known, []
 
 
 def _both(*parts: NDArray[Any]) -> NDArray[Any]:
@@ -282,41 +330,49 @@ def _of_side(
     triples: Ints,
     candidates: Ints,
     weight: Floats,
-    others: Ints,
+    shared: Ints | None,
     raw: bool,
-    estimate: bool,
     listed: bool,
 ) -> Lines:
     holes = {"head": [0], "relation": [1], "tail": [2], "pair": [0, 2]}[name]
-    asked = triples.copy()
-    asked[:, holes] = HOLE
-    span = int(triples.max(initial=0)) + 2
-    code = ((asked[:, 0] + 1) * span + asked[:, 1] + 1) * span + asked[:, 2] + 1
-    _, first, line = np.unique(code, return_index=True, return_inverse=True)
+    others = np.zeros((0, 3), dtype=np.int64) if shared is None or len(holes) > 1 else shared
+    span = int(max(triples.max(initial=0), others.max(initial=0))) + 2
+
+    def coded(rows: Ints, hole: Sequence[int] = ()) -> Ints:
+        asked = rows.copy()
+        asked[:, hole] = HOLE
+        return np.asarray(((asked[:, 0] + 1) * span + asked[:, 1] + 1) * span + asked[:, 2] + 1)
+
+    code = coded(triples, holes)
+    queries, first, line = np.unique(code, return_index=True, return_inverse=True)
     value = triples[:, holes[0]] if len(holes) == 1 else triples[:, 0] * span + triples[:, 2]
-    # the number of candidates of a query is that of its targets; if they differ, of most
-    free = candidates[first] - (not raw)
-    known = (NONE, NONE) if raw else (line, value)
-    if len(others) and len(holes) == 1 and not raw:
-        there = others.copy()
-        there[:, holes] = HOLE
-        their = ((there[:, 0] + 1) * span + there[:, 1] + 1) * span + there[:, 2] + 1
-        at = np.minimum(np.searchsorted(code[first], their), len(first) - 1)
-        asks = code[first][at] == their
-        known = (np.r_[line, at[asks]], np.r_[value, others[asks, holes[0]]])
+    # a target that is filtered itself, such as one that occurs in training, is no rival of others
+    rival = np.full(len(line), raw)
+    if raw and len(others):
+        rival &= ~np.isin(coded(triples), coded(others))
+    # the number of candidates of a query is that of its targets; if they differ, of one of them
+    free = candidates[first] - ~rival[first]
+    known = (line[~rival], value[~rival])
+    if len(others):
+        their = coded(others, holes)
+        at = np.minimum(np.searchsorted(queries, their), len(queries) - 1)
+        asks = queries[at] == their
+        known = (np.r_[known[0], at[asks]], np.r_[known[1], others[asks, holes[0]]])
     share = None
-    if (estimate and not raw) or listed:
+    if (shared is None and not raw) or listed:
         targets = np.bincount(line) if not raw else np.zeros(len(first), dtype=np.int64)
         most = int(triples[:, [0, 2]].max(initial=0)) + 1
         entities = most if listed else int((free + targets).max())
         share = np.sqrt(np.clip(free / np.maximum(entities - targets, 1), 0.0, 1.0))
+    asked = triples[first]
+    asked[:, holes] = HOLE
     return Lines(
         hole=holes[0] if len(holes) == 1 else -1,
-        rows=asked[first],
+        rows=asked,
         free=free,
         line=line,
         value=value,
-        rival=np.full(len(line), raw),
+        rival=rival,
         weight=weight,
         known=known,
         share=share,

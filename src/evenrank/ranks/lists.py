@@ -90,6 +90,16 @@ class Lists:
         return in_sorted(which * most + values, self.owner * most + self.values)
 
 
+def repeats(lists: Lists) -> bool:
+    """Whether a list contains a value twice; the lists must be sorted.
+
+    >>> repeats(Lists.of([[1, 3], [3]])), repeats(Lists.of([[1, 3, 3]]))
+    (False, True)
+    """
+    same = np.diff(lists.values) == 0
+    return bool((same & (np.diff(lists.owner) == 0)).any())
+
+
 def offsets(lengths: ArrayLike) -> Ints:
     """Return the offsets of consecutive lists with these lengths, and the end of the last one.
 

@@ -37,7 +37,7 @@ from evenrank.metrics.chance import Chance, Dependence
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.dependence import Crossings, of_keys
+from evenrank.ranks.dependence import Coded, Crossings, of_codes
 from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import (
     METADATA,
@@ -619,7 +619,7 @@ class Ranks(Framed):
         Ranks(2 targets; keys: side)
         """
         new = _key_columns({**columns.mapping("keys", keys), **more}, len(self))
-        return self._with(keys={**self.keys, **new})
+        return self._with(keys={**self.keys, **new}, crossings=self._crossings_of(new))
 
     def with_only_keys(self, keys: Mapping[str, ArrayLike]) -> Ranks:
         """Return the same ranks with these key columns and no others.
@@ -636,7 +636,17 @@ class Ranks(Framed):
         """
         given = columns.mapping("keys", keys)
         new = {k: v for k, v in given.items() if k not in self.keys or v is not self.keys[k]}
-        return self._with(keys={**given, **_key_columns(new, len(self))})
+        made = _key_columns(new, len(self))
+        return self._with(keys={**given, **made}, crossings=self._crossings_of(made))
+
+    def _crossings_of(self, changed: Mapping[str, NDArray[Any]]) -> Crossings | None:
+        """Return the shared triples, unless entities or relations have other names now."""
+        renamed = (
+            name
+            for name, column in changed.items()
+            if name in TRIPLE and not np.array_equal(column, self.keys.get(name, ()))
+        )
+        return None if any(True for _ in renamed) else self.crossings
 
     def _with(self, **changed: Any) -> Ranks:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -874,8 +884,18 @@ class Ranks(Framed):
         given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
         if not self.has_candidates:
             return None
-        known = None if self.crossings is None else self.crossings.known
-        return of_keys(self.keys, self.candidates, given, self.protocol, known)
+        if self._coded is None:
+            return None
+        return of_codes(self._coded, self.candidates, given, self.protocol)
+
+    @cached_property
+    def _coded(self) -> Coded | None:
+        """The triples of the targets as whole numbers; None if the keys do not identify them."""
+        whole = vars(self).get("_whole")
+        if whole is not None:  # rows of other ranks, whose triples were numbered at once
+            ranks, rows = whole
+            return None if ranks._coded is None else ranks._coded.select(rows)
+        return Coded.of(self.keys, None if self.crossings is None else self.crossings.known)
 
     @property
     def chance(self) -> Chance:
@@ -1003,7 +1023,9 @@ class Groups:
         order = np.argsort(self._group, kind="stable")
         ends = np.cumsum(np.bincount(self._group, minlength=len(self)))
         for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True):
-            yield label, self.ranks._select(rows)
+            part = self.ranks._select(rows)
+            vars(part)["_whole"] = self.ranks, rows
+            yield label, part
 
     def evaluate(
         self,

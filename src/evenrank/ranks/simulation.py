@@ -11,7 +11,7 @@ from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.chance import evaluate_rows
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.ranks.lists import Lists, offsets
+from evenrank.ranks.lists import Lists, offsets, repeats
 from evenrank.ranks.task import HOLE, Part, Task
 
 MOST_PAIRS = 50_000_000  # of targets and candidates
@@ -101,6 +101,11 @@ def _starts(task: Task) -> Ints:
 def _compared(part: Part) -> tuple[Ints, Ints, Ints]:
     """Return the triples of the targets and of all they are compared with, and how many these are."""
     every = np.arange(len(part.queries))
+    if part.lists is not None and repeats(part.lists):
+        raise InputError(
+            "candidates that occur several times cannot be simulated",
+            do="list every candidate of a query once",
+        )
     if part.lists is None:
         lengths = np.full(len(every), part.size)
         lists = Lists(offsets(lengths), np.tile(np.arange(part.size), len(every)))

@@ -138,6 +138,8 @@ class Task:
         The protocol of the ranks.
     vocabulary : str, optional
         Hash of the numbering of entities and relations.
+    mixed : bool
+        Whether parts number entities or relations differently, as they are of several graphs.
 
     See Also
     --------
@@ -153,6 +155,7 @@ class Task:
     parts: tuple[Part, ...]
     protocol: Protocol = field(default_factory=Protocol)
     vocabulary: str | None = None  # hash of the numbering of entities and relations, if known
+    mixed: bool = False  # whether parts number entities or relations differently
 
     def __len__(self) -> int:
         """The number of targets."""
@@ -181,7 +184,7 @@ class Task:
         """
         return np.concatenate([in_place(part, part.candidates) for part in self.parts])
 
-    def dependence(self, *, weights: ArrayLike | None = None) -> Dependence:
+    def dependence(self, *, weights: ArrayLike | None = None) -> Dependence | None:
         """Describe which ranks depend on each other under a random scorer.
 
         Parameters
@@ -191,11 +194,13 @@ class Task:
 
         Returns
         -------
-        Dependence
-            What the variances of `evenrank.chance` are computed from.
+        Dependence or None
+            What the variances of `evenrank.chance` are computed from; None for a task of several graphs.
         """
         from evenrank.ranks import dependence
 
+        if self.mixed:
+            return None
         given = None if weights is None else columns.weights(weights, len(self))
         return dependence.of_task(self, given)
 
@@ -280,7 +285,8 @@ class Task:
         common = shared(task.protocol for task in tasks).updated(Protocol.of(protocol).to_dict())
         named = {task.vocabulary for task in tasks}
         parts = tuple(part for task in tasks for part in task.parts)
-        return cls(parts, common, named.pop() if len(named) == 1 else None)
+        mixed = len(named) > 1 or any(task.mixed for task in tasks)
+        return cls(parts, common, None if mixed else named.pop(), mixed)
 
     @classmethod
     def of(

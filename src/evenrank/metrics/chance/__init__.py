@@ -277,6 +277,17 @@ class NullDistribution:
         assert self.dependence is not None
         return inflation(self.metric, self.sizes, self.dependence, self._computation.moments())
 
+    @property
+    def _worst(self) -> float:
+        """The value when every target is ranked last."""
+        size, count = self.sizes.size, self.sizes.count.astype(np.int64)
+        last = Histogram(
+            {"better": size - 1, "equal": np.zeros_like(size), "weight": self.sizes.weight}, count
+        )
+        return self.metric(
+            Tally(last, Histogram({"candidates": size, "weight": self.sizes.weight}, count))
+        )
+
     def _scaled_tail(self, value: float) -> Moment:
         """Compute the tail of independent ranks at the same number of standard deviations."""
         mean, _ = self._moments
@@ -288,8 +299,14 @@ class NullDistribution:
                 self.sizes.count.astype(np.int64),
             ),
         )
-        if not factor:
-            return alone.logsf(value)
+        better = 1.0 if self.metric.increasing else -1.0
+        best, worst = (better * end for end in (self.best, self._worst))
+        if better * value > best * (1.0 + 1e-9 * np.sign(best)):
+            return Moment(-inf, "formula")
+        if better * value <= worst:
+            return Moment(0.0, "formula")
+        if not factor:  # the value is certain
+            return Moment(0.0 if better * value <= better * mean + 1e-9 * abs(mean) else -inf, "formula")
         tail = alone.logsf(mean + (value - mean) / sqrt(factor))
         return Moment(tail, f"scaled {tail.method}", inf)  # there is no bound on its error
 
@@ -434,6 +451,14 @@ def chance(
     if treated != "independent" and method == "exact" and isinstance(given, Dependent):
         known = given.dependence(weights=weights)
     drawn = getattr(given, "simulated", None) if method == "simulate" else None
+    if (known is not None or drawn is not None) and counts is not None:
+        raise InputError("counts= cannot be combined with a task or ranks, which count for themselves")
+    if chance == "independent" and method == "simulate":
+        raise InputError(
+            "random scorers have ranks that depend on each other",
+            got="chance='independent' with method='simulate'",
+            do=["use ", Option("method", "sample")],
+        )
     if chance == "scorer" and known is None and drawn is None:
         raise NullDistributionError(
             "which ranks depend on each other is unknown",

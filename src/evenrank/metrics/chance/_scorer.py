@@ -7,6 +7,7 @@ from math import inf, sqrt
 import numpy as np
 
 from evenrank.metrics.chance._moment import Moment
+from evenrank.metrics.chance._order import Quantile
 from evenrank.metrics.chance._power import SMALL
 from evenrank.metrics.chance._sum import RankSum, Sizes
 from evenrank.metrics.chance.dependence import Dependence
@@ -44,8 +45,10 @@ def inflation(
     if isinstance(metric, Statistic):
         if metric.kind != "quantile" or not sizes.equal_weights or not alone[1]:
             return 1.0, "independent"
-        if largest <= FEW_RANKS and metric.q == 1:
-            return _quantile_variance(metric, sizes, dependence) / alone[1], "leading order"
+        if largest <= FEW_RANKS:
+            whole = Statistic("quantile", metric.at)
+            before = Quantile(whole, sizes).moments()[1] if metric.q == -1 else alone[1]
+            return _quantile_variance(whole, sizes, dependence) / before, "leading order"
         return _ratio(HITS(max(1, round(alone[0] ** metric.q))), sizes, dependence), "leading order"
     if abs(metric.p) == inf or (metric.p <= 0 and metric.f.at(largest) == 0):
         return 1.0, "independent"
@@ -61,7 +64,8 @@ def _ratio(metric: Metric, sizes: Sizes, dependence: Dependence) -> float:
     largest = int(sizes.size.max())
     x, _ = metric.term(1.0, float(largest))
     variance = RankSum(x, sizes).variance
-    return max(0.0, 1.0 + dependence.excess(metric, largest) / variance) if variance else 1.0
+    ratio = 1.0 + dependence.excess(metric, largest) / variance if variance else 1.0
+    return ratio if ratio > 1e-12 else 0.0  # what is left of a sum that is certain is rounding
 
 
 def _quantile_variance(metric: Statistic, sizes: Sizes, dependence: Dependence) -> float:

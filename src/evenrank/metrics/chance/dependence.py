@@ -262,6 +262,11 @@ class Summand:
             return np.asarray(-np.expm1(n * np.log(v)) / (n * u))
         if self.closed and self.k is not None and self.k <= FEW_HITS:
             return _at_most(self.k - 1, n - 1.0, u, v)
+        if self.closed and self.k is not None:
+            from scipy.special import betainc
+
+            more = n - self.k  # P(Binomial(n - 1, u) <= k - 1); certain up to k candidates
+            return np.where(more > 0, betainc(np.maximum(more, 1.0), float(self.k), v), 1.0)
         return np.stack([_binomial_mean(self.x, size - 1, u, v) for size in sizes.tolist()])
 
     def splits(self, sizes: Ints) -> int:

@@ -117,6 +117,60 @@ class Option:
         return f"--{self.flag or self.name.replace('_', '-')}{value}"
 
 
+class Advice(str):
+    """A note that says what to do; options are formatted for Python, or for the shell.
+
+    Parameters
+    ----------
+    *parts : str or Option
+        Text and options, in order.
+
+    Examples
+    --------
+    >>> note = Advice("1 entity is unseen; drop it with ", Option("unseen", "drop"))
+    >>> print(note, "|", note.in_shell())
+    1 entity is unseen; drop it with unseen='drop' | 1 entity is unseen; drop it with --unseen drop
+    """
+
+    __slots__ = ("_parts",)
+    _parts: tuple[str | Option, ...]
+
+    def __new__(cls, *parts: str | Option) -> Advice:
+        made = super().__new__(cls, "".join(map(str, parts)))
+        made._parts = parts
+        return made
+
+    def __reduce__(self) -> tuple[type[Advice], tuple[str | Option, ...]]:
+        """Keep the options when a note is pickled or copied."""
+        return Advice, self._parts
+
+    def in_shell(self) -> str:
+        """Format the note with shell options.
+
+        Returns
+        -------
+        str
+            The note.
+        """
+        return "".join(p if isinstance(p, str) else p.in_shell() for p in self._parts)
+
+
+def for_shell(text: str) -> str:
+    """Format a note for the shell, if it names options.
+
+    Parameters
+    ----------
+    text : str
+        A note.
+
+    Returns
+    -------
+    str
+        The note, with shell options.
+    """
+    return text.in_shell() if isinstance(text, Advice) else text
+
+
 class EvenrankError(ValueError):
     """Base class of all errors.
 

@@ -1,6 +1,7 @@
 """The shell commands, run as subprocesses: stdout, stderr and exit codes."""
 
 import json
+import pickle
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from drawn import drawn
 from shell import MODELS, NATIONS, run
 
 import evenrank as er
+from evenrank.errors import for_shell
 
 
 @pytest.fixture
@@ -200,7 +202,7 @@ def test_rank_notes_unseen_entities(tmp_path):
     )
     assert done.returncode == 0
     assert "note: test: 1 of 1 triples have an entity or relation not seen in training" in done.stderr
-    assert "; drop them with the option unseen\n" in done.stderr
+    assert "; drop them with --unseen drop\n" in done.stderr
     assert "has no triples" in run(*command, "--unseen", "drop", code=2)
 
 
@@ -254,6 +256,24 @@ def test_data_show_and_check(tmp_path):
 
 def fails(*args):
     return run(*args, code=2)
+
+
+def test_notes_about_a_graph_fit_the_terminal_and_name_options_of_the_shell(tmp_path, monkeypatch):
+    (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
+    (tmp_path / "test.txt").write_text("a\tr\td\n")
+    monkeypatch.setenv("COLUMNS", "60")
+    for command in ("show", "check"):
+        text = run("data", command, tmp_path)
+        assert max(map(len, text.splitlines())) <= 60
+        assert "(1 entity, 0 relations); drop them with --unseen drop" in " ".join(text.split())
+    kept = json.loads(run("data", "show", tmp_path, "--format", "json"))["notes"]
+    assert kept[-1].endswith("drop them with --unseen drop")
+    found = json.loads(run("data", "check", tmp_path, "--format", "json"))
+    assert kept[-1] in [one["finding"] for one in found]
+    graph = er.load(tmp_path)
+    assert graph.notes[-1].endswith("drop them with unseen='drop'")
+    copied = pickle.loads(pickle.dumps(graph.notes))
+    assert [for_shell(note) for note in copied] == kept
 
 
 def test_every_command_that_reads_a_graph_takes_the_order_of_its_columns(tmp_path):

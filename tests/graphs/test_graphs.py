@@ -391,11 +391,11 @@ def test_repr():
 def test_unseen():
     what = "triples have an entity or relation not seen in training"
     notes = [
-        f"valid: 1 of 2 {what} (1 entities, 0 relations)",
-        f"test: 1 of 1 {what} (0 entities, 1 relations)",
+        f"valid: 1 of 2 {what} (1 entity, 0 relations)",
+        f"test: 1 of 1 {what} (0 entities, 1 relation)",
     ]
     assert GRAPH.unseen == "keep"
-    assert GRAPH.notes == tuple(f"{note}; drop them with the option unseen" for note in notes)
+    assert GRAPH.notes == tuple(f"{note}; drop them with unseen='drop'" for note in notes)
     graph = Graph.of(IDS, entities=ENTITIES, relations=RELATIONS, unseen="drop")
     assert graph.unseen == "drop"
     assert (graph.entities, graph.relations) == (tuple(ENTITIES[:-1]), tuple(RELATIONS[:-1]))
@@ -437,7 +437,7 @@ def test_findings():
         (
             "note",
             "test: 1 of 3 triples have an entity or relation not seen in training "
-            "(1 entities, 1 relations); drop them with the option unseen",
+            "(1 entity, 1 relation); drop them with unseen='drop'",
         ),
         ("note", "2 entities and 0 relations are in no triple"),
         ("ok", "2 triples have the same head and tail"),
@@ -715,7 +715,7 @@ def test_shared_notes():
     triples, entities, relations = unseen
     assert graph.notes[-1] == (
         f"test: {triples} of {asked:,} triples have an entity or relation not seen in training "
-        f"({entities} entities, {relations} relations); drop them with the option unseen"
+        f"({entities} entities, {relations} relations); drop them with unseen='drop'"
     )
 
 

@@ -62,6 +62,7 @@ def test_orders_are_found_and_noted(order, ending, tmp_path):
     said = f"the columns are {', '.join(words[letter] for letter in order)}, as their names show"
     assert [remark.startswith(said) for remark in graph.remarks] == [True] * (order != "hrt")
     assert graph.notes[: len(graph.remarks)] == graph.remarks
+    assert all(remark.endswith("name another order with columns='hrt'") for remark in graph.remarks)
 
 
 @pytest.mark.parametrize("order", ["".join(order) for order in permutations("hrt")])

@@ -214,7 +214,7 @@ def test_each_model_decides(folder):
     assert "unseen: drop (seen) and keep (whole)" in line
     same = called("rank", folder / "whole.safetensors", *command)
     assert HINT not in same.stderr
-    assert "drop them with the option unseen" in same.stderr
+    assert "drop them with --unseen drop" in same.stderr
 
 
 def test_the_protocol_of_a_library_decides_first(folder):

@@ -707,7 +707,8 @@ def test_models_are_only_tested_if_keys_identify_the_targets(tmp_path):
     unmatched = Report(*files)
     assert unmatched.findings.comparisons == {}
     assert "is significantly better" not in unmatched.summary[0]
-    assert any("no tests: no key columns identify the targets" in n for n in unmatched.notes())
+    told = "no tests: no key columns identify the targets; name them with on= (--on in the shell)"
+    assert any(told in note for note in unmatched.notes())
     matched = Report(*files, on="row")
     assert "over targets" in matched.summary[-1]
     again = reload(matched.save(tmp_path / "r.html"))  # the page stores the option

@@ -27,9 +27,9 @@ from evenrank.cli._shell import (
     app,
     complete_graph,
 )
-from evenrank.errors import InputError
+from evenrank.errors import InputError, for_shell
 from evenrank.graphs import Unseen, atlas, load, registry, where
-from evenrank.graphs.graph import SPLITS
+from evenrank.graphs.graph import SPLITS, described
 from evenrank.metrics.chance import chance
 from evenrank.metrics.tally import Histogram
 
@@ -137,7 +137,7 @@ def data_show(
         text = "\n".join([entry.name, *sizes, *lines])
     else:
         loaded = load(graph, unseen=unseen, columns=columns)
-        text = "\n".join([repr(loaded), *lines])
+        text = "\n".join([described(loaded, terminal_width() or 100, for_shell), *lines])
         content = {
             "name": loaded.name,
             "entities": len(loaded.entities),
@@ -145,7 +145,7 @@ def data_show(
             "splits": {split: len(triples) for split, triples in loaded.splits.items()},
             "hash": loaded.hash,
             "vocabulary": loaded.vocabulary,
-            "notes": list(loaded.notes),
+            "notes": [for_shell(note) for note in loaded.notes],
         }
     echo_json(content | about) if form == "json" else typer.echo(text)
 
@@ -166,10 +166,12 @@ def data_check(
     """
     findings = load(graph, unseen=unseen, columns=columns).findings()
     if form == "json":
-        echo_json([{"severity": severity, "finding": text} for severity, text in findings])
+        echo_json([{"severity": kind, "finding": for_shell(text)} for kind, text in findings])
         return
+    width = terminal_width() or sys.maxsize
     for severity, text in findings:
-        typer.echo(f"{severity:8} {text}")
+        shown = wrapped(f"{severity:8} {for_shell(text)}", width, indent=" " * 9, names=False)
+        typer.echo("\n".join(shown))
 
 
 atlas_app = App(

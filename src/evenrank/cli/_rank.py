@@ -37,7 +37,7 @@ from evenrank.cli._shell import (
     file_names,
     splits,
 )
-from evenrank.errors import InputError, Option
+from evenrank.errors import InputError, Option, for_shell
 from evenrank.graphs import Graph, Unseen, atlas, load
 from evenrank.graphs.make_task import Candidates
 from evenrank.metrics.chance import Dependence
@@ -223,7 +223,7 @@ def _tell(path: Path, scorer: Any, graph: Graph, own: Graph, *, first: bool) -> 
     if first and decided:
         notes.append("--unseen keep ranks all entities, and raises an error for models without them")
     for note in notes:
-        tell(f"note: {note}")
+        tell(f"note: {for_shell(note)}")
 
 
 def _places(models: list[Path], out: Path | None) -> list[Path | None]:

@@ -10,7 +10,6 @@ from functools import cached_property
 from hashlib import sha256
 from html import escape
 from itertools import combinations, compress
-from textwrap import fill
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -18,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
-from evenrank.errors import InputError
+from evenrank._internal.terminal import wrapped
+from evenrank.errors import Advice, InputError, Option
 from evenrank.graphs.make_task import Candidates, Given, Sides, ask, triples_of, types
 from evenrank.ranks import presets as protocols
 from evenrank.ranks.task import Outside, Task
@@ -65,8 +65,8 @@ class Graph:
       train      3
       test       2
       hash       799b2f11f23e1a4e
-      note       test: 1 of 2 triples have an entity or relation not seen in training (1 entities, 0
-                 relations); drop them with the option unseen
+      note       test: 1 of 2 triples have an entity or relation not seen in training (1 entity, 0
+                 relations); drop them with unseen='drop'
     """
 
     name: str
@@ -227,7 +227,8 @@ class Graph:
             if rows.any():
                 new = self._present(split)
                 counts = (
-                    f"{(new[0] & ~entities).sum():,} entities, {(new[1] & ~relations).sum():,} relations"
+                    f"{_counted((new[0] & ~entities).sum(), 'entity', 'entities')}, "
+                    f"{_counted((new[1] & ~relations).sum(), 'relation', 'relations')}"
                 )
                 what = f"have an entity or relation not seen in training ({counts})"
                 yield split, rows, self._share(split, rows.sum(), what)
@@ -400,7 +401,8 @@ class Graph:
             for a, b in combinations(keys, 2)
         )
         judge("warning", shared, "no triple is in two splits")
-        unseen = (f"{text}; drop them with the option unseen" for _, _, text in self._unseen())
+        drop = Option("unseen", "drop")
+        unseen = (Advice(f"{text}; drop them with ", drop) for _, _, text in self._unseen())
         judge("note", [*self.dropped, *unseen], "all entities and relations are seen in training")
         unused = [int((~mask).sum()) for mask in self._present(*self.splits)]
         judge(
@@ -432,18 +434,7 @@ class Graph:
 
     def __repr__(self) -> str:
         """Show sizes, hash and notes in aligned lines."""
-        counts = {"entities": len(self.entities), "relations": len(self.relations)}
-        counts |= {split: len(triples) for split, triples in self.splits.items()}
-        width = max(map(len, counts))
-        figures = max(len(f"{count:,}") for count in counts.values())
-        lines = [f"  {label:{width}}  {count:>{figures},}" for label, count in counts.items()]
-        lines.append(f"  {'hash':{width}}  {self.hash}")
-        lines += [
-            fill(text, 100, initial_indent=f"  {kind:{width}}  ", subsequent_indent=" " * (width + 4))
-            for kind, text in self.findings()
-            if kind != "ok"
-        ]
-        return "\n".join([self.name, *lines])
+        return described(self)
 
     def _repr_html_(self) -> str:
         """Show the same in a notebook."""
@@ -553,3 +544,22 @@ def _misnumbered(names: Names) -> bool:
         return False
     numbers = list(map(str, range(len(names))))
     return list(names) != numbers and set(names) == set(numbers)
+
+
+def described(graph: Graph, columns: int = 100, note: Callable[[str], str] = str) -> str:
+    """Write sizes, hash and notes in aligned lines of so many columns; `note` words each note."""
+    counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
+    counts |= {split: len(triples) for split, triples in graph.splits.items()}
+    width = max(map(len, counts))
+    figures = max(len(f"{count:,}") for count in counts.values())
+    lines = [f"  {label:{width}}  {count:>{figures},}" for label, count in counts.items()]
+    lines.append(f"  {'hash':{width}}  {graph.hash}")
+    for kind, text in graph.findings():
+        if kind != "ok":
+            begin, indent = f"  {kind:{width}}  ", " " * (width + 4)
+            lines += wrapped(begin + note(text), columns, indent=indent, names=False)
+    return "\n".join([graph.name, *lines])
+
+
+def _counted(n: int | np.integer[Any], one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"

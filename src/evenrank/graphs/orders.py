@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from evenrank.errors import InputError, Option
+from evenrank.errors import Advice, InputError, Option
 from evenrank.graphs.graph import Order
 from evenrank.graphs.text import Table
 
@@ -54,7 +54,10 @@ def arranged(
         if found != usual:
             told = ", ".join(parts(found))
             notes = [
-                f"the columns are {told}, as their names show (the option columns names another order)"
+                Advice(
+                    f"the columns are {told}, as their names show; name another order with ",
+                    Option("columns", usual),
+                )
             ]
     rename = dict(zip(parts(usual), parts(found), strict=True))
     result = {

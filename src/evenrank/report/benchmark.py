@@ -132,7 +132,8 @@ class Benchmark:
         units = self.units if weight is None else self.units[weight > 0]
         if not self.on:
             return (
-                f"{NO_KEYS}; name them with the option on (row, if row i is the same target everywhere)"
+                f"{NO_KEYS}; name them with on= (--on in the shell), or pass row if row i is the same "
+                "target everywhere"
             )
         return "" if (units != units[:1]).any() else f"a single {self.unit} is too few for a test"
 

@@ -163,3 +163,33 @@ def test_several_ranked_models_are_shown_side_by_side():
     assert titles.split() == ["side", *["mrr", "↑"] * 3]
     assert above.split()[-1] == "difference"
     assert [head.split()[0], tail.split()[0]] == ["head", "tail"]
+
+
+def test_files_of_different_protocols_in_one_table_are_noted(folder, nations, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph, model = er.load("nations"), er.models.load(NATIONS)
+    for name, options in {
+        "filtered": {},
+        "raw": {"filter": ()},
+        "tail": {"sides": "tail"},
+    }.items():
+        ranks = er.rank(model, graph.task("test", **options), progress=False)
+        ranks.save(f"{name}.parquet")
+    (tmp_path / "bare.csv").write_text("rank\n1\n2\n")
+    differ = "the files differ in filter (train, valid, test; none)"
+    for more in ([], ["--chance", "independent"], ["--averages"], ["--by", "relation"]):
+        text = run("evaluate", "filtered.parquet", "raw.parquet", "-m", "mrr", *more)
+        assert text.count(differ) == 1
+    spread = run("evaluate", "filtered.parquet", "raw.parquet", "-m", "mrr", "--interval", "delta")
+    assert differ.replace("files", "models") in spread
+    paper = run("evaluate", "filtered.parquet", "raw.parquet", "-m", "mrr", "--format", "latex")
+    assert f"% {differ}" in paper
+    sides = run("evaluate", "filtered.parquet", "tail.parquet", "-m", "mrr")
+    assert "the files differ in sides (tail, head; tail)" in sides
+    bare = run("evaluate", "filtered.parquet", "bare.csv", "-m", "mrr")
+    assert "some of the files record no data, split, sides, filter, candidates" in bare
+    alike = run("evaluate", *(str(folder / f"{name}.parquet") for name in ("transe", "rotate")))
+    assert "differ" not in alike
+    assert "record no" not in alike
+    python = er.evaluate({"a": er.Ranks.load("filtered.parquet"), "b": er.Ranks.load("raw.parquet")})
+    assert differ.replace("files", "models") in python.notes

@@ -418,7 +418,7 @@ def test_files_with_different_protocols_are_noted(tmp_path):
     alike = er.stream([tmp_path / "1.parquet", tmp_path / "2.parquet"])
     assert alike.notes == ["the files, evaluated as one, differ in model ((none), B)"]
     rows = table(tmp_path, tmp_path / "0.parquet")
-    assert rows["notes"][1:] == [f"{tmp_path}: {note}"]
+    assert rows["notes"][1:] == ["the files differ in data (x; y)", f"{tmp_path}: {note}"]
     assert rows["notes"][0].startswith("z: ranks are taken as independent, as they are read in parts")
     for seed in range(3, 9):
         ranks = example(rows=9).with_protocol(Protocol(extra={"seed": str(seed)}))

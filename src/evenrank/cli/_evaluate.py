@@ -47,7 +47,7 @@ from evenrank.ranking import cluster
 from evenrank.ranks.evaluation import Evaluation, NotEvaluatedError
 from evenrank.ranks.paper import DEFAULT, Style
 from evenrank.ranks.pivot import Pivot
-from evenrank.ranks.protocol import shared
+from evenrank.ranks.protocol import differences, shared
 from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
 from evenrank.stats import Intervals, Method, intervals, summarize_runs
@@ -338,6 +338,8 @@ def rows_per_file(
         label_names=(what, *keys, "average")[: None if several else -1],
         protocol=protocol if several else replace(protocol, average=shown[0]),
     )
+    apart = differences((ranks.protocol for ranks in loaded), "files", made.label_names)
+    made = replace(made, notes=(*made.notes, *apart))
     return one_count(made) if several else made
 
 

@@ -474,6 +474,8 @@ class Protocol:
 
 NAMES = tuple(one.name for one in fields(Protocol) if one.name != "extra")
 TEXTS = tuple(name for name in NAMES if name not in ("sides", "filter", "candidates"))
+OWN = ("model", "scores")  # may differ between models that are compared; all others must agree
+NAMED = 3  # values listed in a note
 OLD_NAMES = {"protocol": "preset"}  # in older files
 # what a table does not mention: filtered ranking of the test split, both sides, all candidates
 USUAL: dict[str, tuple[str, ...]] = {
@@ -492,6 +494,48 @@ USUAL: dict[str, tuple[str, ...]] = {
 def shared(protocols: Iterable[Protocol]) -> Protocol:
     """Return the entries that all protocols share; the empty protocol if there are none."""
     return reduce(Protocol.__and__, protocols) if (protocols := list(protocols)) else Protocol()
+
+
+def to_agree(protocols: Sequence[Protocol]) -> list[str]:
+    """List the entries that must agree if models are compared.
+
+    If the content hashes of the data are the same, the names of the data sets may differ, and so may the
+    rule for entities not seen in training, as it made no difference.
+    """
+    entries = dict.fromkeys(name for one in protocols for name in one.to_dict() if name not in OWN)
+    contents = {one.content for one in protocols}
+    if len(contents) == 1 and None not in contents:
+        entries.pop("data", None)
+        entries.pop("unseen", None)
+    return list(entries)
+
+
+def differences(
+    protocols: Iterable[Protocol], what: str = "models", ignored: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Note the entries in which protocols differ although their results are in one table.
+
+    >>> differences([Protocol(filter=()), Protocol(filter=("train", "test"), split="test")])
+    ('the models differ in filter (none; train, test)', 'some of the models record no split')
+    """
+    distinct = list(dict.fromkeys(protocols))
+    every = [one.to_dict() for one in distinct]
+    apart, silent = [], []
+    for name in to_agree(distinct):
+        if name in ("ties", "average", *ignored):  # chosen for the whole table, or columns of it
+            continue
+        values = list(dict.fromkeys(entries[name] for entries in every if name in entries))
+        if len(values) > 1:
+            more = ["..."] if len(values) > NAMED else []
+            apart.append((name, f"{name} ({'; '.join(values[:NAMED] + more)})"))
+        if any(name not in entries for entries in every):
+            silent.append(name)
+    if "data" in dict(apart):
+        apart = [(name, text) for name, text in apart if name != "content"]
+    notes = [f"the {what} differ in {', '.join(text for _, text in apart)}"] if apart else []
+    if "data" in silent and "content" in silent:
+        silent.remove("content")
+    return (*notes, *([f"some of the {what} record no {', '.join(silent)}"] if silent else []))
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:

@@ -57,9 +57,9 @@ def evaluate(
     6 targets, 0.0% tied
     usual protocol [788eeea3]
     """
-    names, labels, parts, protocol = parts_of(ranks)
+    names, labels, parts, protocol, notes = parts_of(ranks)
     name = names_of("average", average)
-    return evaluate_tallies(
+    made = evaluate_tallies(
         [part.tally(average) for part in parts],
         metrics,
         ties=tie_rule(parts, ties),
@@ -67,3 +67,4 @@ def evaluate(
         label_names=names,
         protocol=replace(protocol, average=name),
     )
+    return replace(made, notes=(*made.notes, *notes))

@@ -18,7 +18,7 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow, cell, evaluate, title, within
-from evenrank.ranks.protocol import Protocol, shared
+from evenrank.ranks.protocol import Protocol, differences, shared
 from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
 from evenrank.stats._cells import Cells
@@ -244,7 +244,7 @@ def intervals(
     if averages and average != "micro":
         got = f"average={average_name(average)!r} as well"
         raise InputError("averages=True shows micro, query and relation", got=got)
-    names, labels, parts, protocol = parts_of(ranks)
+    names, labels, parts, protocol, apart = parts_of(ranks)
     ties = tie_rule(parts, ties)
     unit = unit_name(parts, unit)
     shown = AVERAGES if averages else (average,)
@@ -284,17 +284,19 @@ def intervals(
         *_notes(whys, unit, len(cells), names),
         *unit_note(parts, unit),
         *single_units(drawn, unit),
+        *apart,
     )
     return Intervals(evaluation, tuple(cells), level, method, unit, samples, seed, notes)
 
 
 class Parts(NamedTuple):
-    """The groups of the ranks given: names of the labels, labels, ranks, and their shared protocol."""
+    """The groups of the ranks given: names of the labels, labels, ranks, shared protocol, and notes."""
 
     names: tuple[str, ...]
     labels: list[tuple[str, ...]]
     ranks: list[Ranks]
     protocol: Protocol
+    notes: tuple[str, ...] = ()
 
 
 def parts_of(given: Several) -> Parts:
@@ -312,11 +314,14 @@ def parts_of(given: Several) -> Parts:
     if len(names) > 1:
         got = " and ".join(",".join(n) or "no key" for n in sorted(names))
         raise InputError("ranks are grouped by different keys", got=got)
+    protocols = [parts.protocol for parts in each.values()]
+    label_names = ("model", *names.pop())
     return Parts(
-        ("model", *names.pop()),
+        label_names,
         [(name, *label) for name, parts in each.items() for label in parts.labels],
         [ranks for parts in each.values() for ranks in parts.ranks],
-        shared(parts.protocol for parts in each.values()),
+        shared(protocols),
+        differences(protocols, ignored=label_names),
     )
 
 

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError, Option
+from evenrank.ranks.protocol import to_agree
 from evenrank.ranks.ranks import TRIPLE, Ranks
 from evenrank.stats._sample import names_of
 
-# entries of a protocol that may differ between models; all others must agree
-OWN = ("model", "scores")
 TARGETS = (TRIPLE, ("source", "target"), ("query", "answer"))
 ROWS = "row"
 Advice = str | Sequence[str | Option]
@@ -106,17 +105,8 @@ def differing(models: Mapping[str, Ranks]) -> list[str]:
 
 
 def _entries(models: Mapping[str, Ranks]) -> list[str]:
-    """List the entries of protocols that must agree.
-
-    If the content hashes of the data are the same, the names of the data sets may differ, and so may the
-    rule for entities not seen in training, as it made no difference.
-    """
-    entries = dict.fromkeys(k for r in models.values() for k in r.protocol.to_dict() if k not in OWN)
-    contents = {ranks.protocol.content for ranks in models.values()}
-    if len(contents) == 1 and None not in contents:
-        entries.pop("data", None)
-        entries.pop("unseen", None)
-    return list(entries)
+    """List the entries of protocols that must agree."""
+    return to_agree([ranks.protocol for ranks in models.values()])
 
 
 def candidate_range(ranks: Ranks) -> str:

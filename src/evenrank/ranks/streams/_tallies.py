@@ -15,7 +15,7 @@ from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import key_array
-from evenrank.ranks.protocol import Protocol, shared
+from evenrank.ranks.protocol import Protocol, differences, shared
 from evenrank.ranks.ranks import average_name, one_rule
 from evenrank.ranks.streams import _dense
 from evenrank.ranks.streams._dense import COUNT, GROUP, Dense
@@ -378,4 +378,7 @@ def side_by_side(
         independent=IN_PARTS,
     )
     notes = (f"{name}: {note}" for name, one in named for note in one.notes)
-    return replace(made, notes=(*made.notes, *notes))
+    apart = differences(
+        (origin.protocol for one in every for origin in one.origins), "files", made.label_names
+    )
+    return replace(made, notes=(*made.notes, *apart, *notes))

@@ -87,8 +87,10 @@ estimate FOLDER -> a folder is not a file of ranks
 import ogb FOLDER -> cannot read FOLDER; got a folder; pass a regular file
 evaluate FOLDER -> no file of ranks in this folder
 evaluate notes.txt -> notes.txt
-evaluate picture.png -> picture.png
-evaluate broken.parquet -> cannot read broken.parquet
+evaluate picture.png -> not a file of ranks; got picture.png; allowed: .parquet, .csv, .tsv
+evaluate answers.jsonl -> not a file of ranks; got answers.jsonl; allowed: .parquet, .csv, .tsv
+compare answers.jsonl a.parquet -> not a file of ranks; got answers.jsonl; allowed: .parquet, .csv
+evaluate broken.parquet -> cannot read broken.parquet; got no Parquet file, or a damaged one
 evaluate text.csv -> text.csv
 rank ranks.parquet --data nations -> the format of this checkpoint is not recognised
 rank nations/transe --data ranks.parquet -> ranks.parquet
@@ -213,7 +215,8 @@ import lists answers.jsonl --data nations --order best -> unknown value of --ord
 ]
 FOREIGN = re.compile(
     r"Traceback|Usage:|Invalid value|polars|ComputeError|[Cc]lick|[Tt]yper|[Ee]rrno|os error|numpy|"
-    r"pydantic|<\w+>|Error\b|Exception|argument\(s\)|requires an argument|object at 0x|pickle|Expecting"
+    r"pydantic|[Oo]ut of specification|<\w+>|Error\b|Exception|argument\(s\)|requires an argument|object at 0x|"
+    r"pickle|Expecting"
 )
 
 

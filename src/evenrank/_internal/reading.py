@@ -123,6 +123,8 @@ def reason(error: BaseException) -> str:
     text = str(error)
     if "set_int_max_str_digits" in text:
         return "a number of thousands of digits"
+    if "out of specification" in text.lower():  # what polars says of files that are not Parquet
+        return "no Parquet file, or a damaged one"
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return shortened(first, REASON)
 

@@ -43,10 +43,21 @@ def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
             for column in frame:  # an empty text is written as ""
                 _check_null(column, f"empty cell in column {column.name}, or a line cut short")
         return frame, read_protocol(protocol, path)
+    check_kind(path)
     frame = reading.read_parquet(path, path, extra=EXTRA, do=FORMATS, instead=STREAM)
     with reading.translated(path, do=FORMATS):
         stated = pl.read_parquet_metadata(path).get(METADATA, "{}")
     return frame, read_protocol(stated, path)
+
+
+def check_kind(path: Path) -> None:
+    """Check that a file is Parquet by its name, or by its first bytes if it has another name."""
+    reading.check_regular(path)
+    if path.suffix.lower() == ".parquet":
+        return
+    with reading.translated(path, do=FORMATS), path.open("rb") as file:
+        if file.read(4) != b"PAR1":
+            raise InputError("not a file of ranks", got=str(path), allowed=".parquet, .csv, .tsv")
 
 
 def with_our_names(frame: Frame, *given: str) -> Frame:

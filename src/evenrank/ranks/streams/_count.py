@@ -18,12 +18,13 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from evenrank._internal.columns import COUNTS, HEAVIEST, LARGEST, TEXT, errors_name_file
-from evenrank._internal.reading import check_regular, check_rows, translated
+from evenrank._internal.reading import check_rows, translated
 from evenrank.errors import InputError
 from evenrank.ranks.files import (
     FORMATS,
     METADATA,
     WIDE,
+    check_kind,
     numbers,
     read_protocol,
     read_table,
@@ -117,7 +118,7 @@ def _open(path: Path, part: Part) -> tuple[pl.LazyFrame, dict[str, str] | None]:
     if path.suffix.lower() in TEXT:
         table, protocol = read_table(path)
         return table.lazy(), protocol
-    check_regular(path)
+    check_kind(path)
     frame = scan(path) if part.rows is None else scan(path).slice(part.start, part.rows)
     metadata = None if part.start else pl.read_parquet_metadata(path)
     return frame, None if metadata is None else read_protocol(metadata.get(METADATA, "{}"), path)

@@ -215,8 +215,8 @@ import lists answers.jsonl --data nations --order best -> unknown value of --ord
 ]
 FOREIGN = re.compile(
     r"Traceback|Usage:|Invalid value|polars|ComputeError|[Cc]lick|[Tt]yper|[Ee]rrno|os error|numpy|"
-    r"pydantic|[Oo]ut of specification|<\w+>|Error\b|Exception|argument\(s\)|requires an argument|object at 0x|"
-    r"pickle|Expecting"
+    r"pydantic|[Oo]ut of specification|<\w+>|Error\b|Exception|argument\(s\)|requires an argument|"
+    r"object at 0x|pickle|Expecting"
 )
 
 

@@ -193,3 +193,41 @@ def test_files_of_different_protocols_in_one_table_are_noted(folder, nations, tm
     assert "record no" not in alike
     python = er.evaluate({"a": er.Ranks.load("filtered.parquet"), "b": er.Ranks.load("raw.parquet")})
     assert differ.replace("files", "models") in python.notes
+
+
+@pytest.mark.parametrize("more", [[], ["--by", "relation"], ["--interval", "delta"]])
+@pytest.mark.parametrize("key", ["mr", "hits@1", "index(mr)", "mrr"])
+def test_the_metric_of_the_order_is_shown_in_every_width(key, more, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    metrics = "mrr,hits@10,hits@3,index(mrr),hits@1,index(mr),mr"
+    given = ["-m", metrics] if more else []
+    words = ["evaluate", "transe.parquet", "rotate.parquet", *more, *given, "--sort", key]
+    whole = run(*words)
+    assert "left out" not in whole
+    monkeypatch.setenv("COLUMNS", "70")
+    lines = run(*words).splitlines()
+    notes = " ".join(lines[next(i for i, line in enumerate(lines) if "left out at" in line) :])
+    left_out = notes.partition("columns: ")[2].partition(" (all")[0].split(", ")
+    assert left_out
+    assert key not in left_out
+    assert key.removeprefix("index") in " ".join(lines[:6])
+
+
+def test_the_number_of_targets_is_shown_if_it_gives_the_order(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "60")
+    for files in (["transe.parquet"], ["transe.parquet", "rotate.parquet"]):
+        text = run("evaluate", *files, "--by", "relation", "--sort", "count", "-m", "mrr")
+        rows = [line.split() for line in text.splitlines() if "." in line and "%" not in line]
+        counts = [int(row[1]) for row in rows]
+        expected = er.Ranks.load("transe.parquet").by("relation").evaluate("mrr").counts
+        assert counts == sorted(expected, reverse=True)
+
+
+def test_models_of_the_order_stay_in_a_narrow_table(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "40")
+    files = ["transe.parquet", "rotate.parquet", "complex.parquet"]
+    words = ["evaluate", *files, "--by", "relation", "-m", "mrr", "--sort"]
+    assert "left out at 40 columns: complex (all" in run(*words, "transe:mrr")
+    assert "left out at 40 columns: rotate (all" in run(*words, "complex:mrr")

@@ -87,6 +87,8 @@ class Evaluation(Shown, Mapping[str, V]):
         How the ranks were computed and averaged.
     notes : tuple of str
         Remarks below the table, such as why a value is undefined.
+    sorted_by : str
+        The metric that gave the groups their order, if any: tables always show it.
 
     Examples
     --------
@@ -108,6 +110,7 @@ class Evaluation(Shown, Mapping[str, V]):
     pessimistic: Floats | None = None
     protocol: Protocol = field(default_factory=Protocol)
     notes: tuple[str, ...] = ()
+    sorted_by: str = ""
 
     def __post_init__(self) -> None:
         """Hold the arrays as read-only views."""
@@ -234,7 +237,8 @@ class Evaluation(Shown, Mapping[str, V]):
         else:
             self[expression]  # raises an error that lists the metrics
             values = self.values_by_group[:, self.expressions.index(expression)]
-        return self.take(best_first(values, increasing=expression.increasing, reverse=reverse))
+        made = self.take(best_first(values, increasing=expression.increasing, reverse=reverse))
+        return replace(made, sorted_by=str(expression))
 
     def filter(self, *, min_count: int) -> Evaluation[V]:
         """Keep the groups with enough targets; a note says how many were left out.
@@ -442,12 +446,17 @@ class Evaluation(Shown, Mapping[str, V]):
         return Table(header, rows, self.footer())
 
     def _wide(self) -> Table:
-        header = [*self.label_names, *map(title, self.expressions)]
+        counted = self.sorted_by == str(COUNT) and COUNT not in self.expressions
+        header = [*self.label_names, *[str(COUNT)] * counted, *map(title, self.expressions)]
         rows = [
-            [*label, *(cell(e, v) for e, v in zip(self.expressions, values, strict=True))]
-            for label, values in zip(self.labels, self.values_by_group, strict=True)
+            [
+                *label,
+                *(f"{n:,}" for n in self.counts[i : i + 1] if counted),
+                *(cell(e, v) for e, v in zip(self.expressions, self.values_by_group[i], strict=True)),
+            ]
+            for i, label in enumerate(self.labels)
         ]
-        optional = OPTIONAL if self.by_default else ()
+        optional = dispensable([*self], self.sorted_by, OPTIONAL if self.by_default else ())
         return Table(header, rows, self.footer(), labels=len(self.label_names), optional=optional)
 
     def to_latex(self, **style: Unpack[Style]) -> str:
@@ -495,6 +504,16 @@ def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, An
             "two columns would have the same name", got=repr(lost[0]), do="rename the key column"
         )
     return row
+
+
+def dispensable(names: Sequence[str], sorted_by: str, usual: Sequence[str] = ()) -> list[str]:
+    """List columns that a narrow terminal may do without: those given or the last first, not the order.
+
+    >>> dispensable(["mrr", "hits@1", "mr"], ""), dispensable(["mrr", "hits@1", "mr"], "mr")
+    (['mr', 'hits@1'], ['hits@1', 'mrr'])
+    """
+    usual = usual or [*reversed(names[1:]), *(names[:1] if sorted_by else ())]
+    return [name for name in usual if name != sorted_by]
 
 
 def within(some: int, rows: int, names: tuple[str, ...]) -> str:

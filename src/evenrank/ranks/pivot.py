@@ -15,7 +15,15 @@ from evenrank._internal.terminal import plain_title
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.grammar import parse
-from evenrank.ranks.evaluation import COUNT, Evaluation, NotEvaluatedError, cell, labelled, title
+from evenrank.ranks.evaluation import (
+    COUNT,
+    Evaluation,
+    NotEvaluatedError,
+    cell,
+    dispensable,
+    labelled,
+    title,
+)
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.selection import best_first, frequent
@@ -52,6 +60,8 @@ class Pivot(Shown):
         What the protocols of all models share.
     notes : tuple of str
         Remarks.
+    sorted_by : tuple of str
+        The metric that gave the groups their order, if any, and its model: tables always show them.
 
     Examples
     --------
@@ -81,6 +91,7 @@ class Pivot(Shown):
     optional: tuple[str, ...]
     protocol: Protocol
     notes: tuple[str, ...] = ()
+    sorted_by: tuple[str, str] = ("", "")
 
     @classmethod
     def of(cls, made: Evaluation[Any], name: str) -> Pivot:
@@ -182,7 +193,8 @@ class Pivot(Shown):
         """
         if parse(metric) == COUNT:
             most = self.counts.max(axis=1).astype(float)
-            return self._take(best_first(most, increasing=None, reverse=reverse))
+            made = self._take(best_first(most, increasing=None, reverse=reverse))
+            return replace(made, counted=True, sorted_by=(str(COUNT), ""))
         at, differences = self._at(metric), self.differences
         if of == DIFFERENCE and differences is not None and of not in self.models:
             values = differences[:, at]
@@ -192,7 +204,8 @@ class Pivot(Shown):
             others = [DIFFERENCE] * (differences is not None)
             raise InputError("no such model", got=repr(of), allowed=", ".join([*self.models, *others]))
         increasing = self.expressions[at].increasing
-        return self._take(best_first(values, increasing=increasing, reverse=reverse))
+        made = self._take(best_first(values, increasing=increasing, reverse=reverse))
+        return replace(made, sorted_by=(str(self.expressions[at]), of or ""))
 
     def filter(self, *, min_count: int) -> Pivot:
         """Keep the groups in which some model has enough targets; a note says how many were left out.
@@ -344,13 +357,15 @@ class Pivot(Shown):
             ]
         cells = zip(*columns, strict=True)
         rows = [[*label, *row] for label, row in zip(self.labels, cells, strict=True)]
-        dispensable = self.optional or [plain_title(text) for text in reversed(titles[1:])]
+        metric, model = self.sorted_by
+        metrics = dispensable([plain_title(text) for text in titles], metric, self.optional)
         models = [*reversed(self.models[2:]), DIFFERENCE, *self.models[1:2]]
         total = self.counts.sum(axis=0)
         tied = float((self.counts * self.tie_rates).sum() / max(total.sum(), 1))
         many = " to ".join(dict.fromkeys(f"{n:,}" for n in (total.min(), total.max())))
         notes = [*self.notes, f"{many} targets of each model, {tied:.1%} tied", self.protocol.note()]
-        optional = [*dispensable, *models, "count"]
+        others = [name for name in [*models, "count"] if name not in (metric, model)]
+        optional = [*metrics, *others]
         return [Table(header, rows, notes, len(self.label_names), groups=groups, optional=optional)]
 
 

@@ -65,7 +65,9 @@ class Cells(Shown, Generic[Cell]):
             The groups in another order.
         """
         numbered = replace(self.evaluation, labels=tuple((str(i),) for i in range(len(self.cells))))
-        return self.take(int(label) for (label,) in numbered.sort(metric, reverse=reverse).labels)
+        ordered = numbered.sort(metric, reverse=reverse)
+        made = self.take(int(label) for (label,) in ordered.labels)
+        return replace(made, evaluation=replace(made.evaluation, sorted_by=ordered.sorted_by))
 
     def filter(self, *, min_count: int) -> Self:
         """Keep the groups with enough targets; a note says how many were left out.

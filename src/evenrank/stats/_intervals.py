@@ -17,7 +17,7 @@ from evenrank.errors import InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, cell, evaluate, title, within
+from evenrank.ranks.evaluation import arrow, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
 from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
@@ -148,7 +148,8 @@ class Intervals(Cells[Interval]):
         ]
         first = plural(self.unit.split("+")[0], 2)
         header = [*made.label_names, first, *map(title, made.expressions)]
-        return [Table(header, rows, self._footer(), labels=len(made.label_names))]
+        optional = dispensable([first, *made], made.sorted_by)
+        return [Table(header, rows, self._footer(), labels=len(made.label_names), optional=optional)]
 
     def _footer(self) -> list[str]:
         units = f"{self.cells[0][0].n:,} " if len(self.cells) == 1 else ""

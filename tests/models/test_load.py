@@ -1,5 +1,6 @@
 """Checkpoints of other libraries: detection, alignment with a graph, and ranking in the shell."""
 
+import json
 import pickle
 import re
 import subprocess
@@ -319,6 +320,36 @@ def test_several_models_in_one_table(tmp_path):
     assert len(er.Ranks.load(tmp_path / "nations-transe.pykeen.parquet")) == 402
     line = run(*files, "--data", "nations", "-o", tmp_path / "one.parquet", code=2).stderr
     assert "the ranks of several models need a folder" in line
+
+
+def test_the_ranks_of_one_model_are_saved_in_a_folder_as_well(tmp_path):
+    (tmp_path / "v1.0").mkdir()
+    for folder in ("all/", "v1.0"):
+        run("nations/transe", "--data", "nations", "-m", "mrr", "-o", f"{tmp_path}/{folder}")
+        assert len(er.Ranks.load(tmp_path / folder / "transe.parquet")) == 402
+    (tmp_path / "taken").write_text("")
+    line = run("nations/transe", "--data", "nations", "-o", tmp_path / "taken", code=2).stderr
+    assert "files of ranks end in .parquet, .csv or .tsv; got taken" in line
+
+
+def test_a_quoted_pattern_names_bundled_models_or_files(tmp_path):
+    done = run("nations/*", "--data", "nations", "-m", "mrr", "--format", "json")
+    own = [name for name in er.models.bundled() if name.startswith("nations/")]
+    assert len(own) > 1
+    assert [row["model"] for row in json.loads(done.stdout)["rows"]] == [
+        name.removeprefix("nations/") for name in own
+    ]
+    values = {row["model"]: row["values"] for row in json.loads(done.stdout)["rows"]}
+    for name in ("complex", "transe"):
+        er.models.save(er.models.load(f"nations/{name}"), tmp_path / f"{name}.safetensors")
+    rows = json.loads(
+        run(tmp_path / "*.safetensors", "--data", "nations", "-m", "mrr", "--format", "json").stdout
+    )["rows"]
+    assert {row["model"]: row["values"] for row in rows} == {
+        name: values[name] for name in ("complex", "transe")
+    }
+    line = run("nations/z*", "--data", "nations", code=2).stderr
+    assert "no such file, folder or bundled model; got nations/z*" in line
 
 
 def test_a_checkpoint_of_another_graph(tmp_path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from glob import glob
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,7 +44,7 @@ from evenrank.graphs import Graph, Unseen, atlas, load
 from evenrank.graphs.make_task import Candidates
 from evenrank.metrics.chance import Dependence
 from evenrank.metrics.grammar import parse
-from evenrank.models import load_pair
+from evenrank.models import bundled, load_pair
 from evenrank.models.readers import READERS
 from evenrank.ranking import cluster, rank
 from evenrank.ranking.engine.run import launched
@@ -70,7 +72,7 @@ def rank_command(
         typer.Option(
             "--out",
             "-o",
-            help="File to write the ranks to (.parquet, .csv); a folder for several models.",
+            help="File to write the ranks to (.parquet, .csv); or a folder, with a file for each model.",
         ),
     ] = None,
     model_format: Annotated[
@@ -153,6 +155,7 @@ def rank_command(
         mesh = mesh or "queries"
     if process:  # only process 0 prints and writes
         quiet, out = True, None
+    model = _expanded(model)
     files, folders = _places(model, out), _folders(model, checkpoint)
     wanted = [parse(name) for name in metric or ()]  # before the work
     rule = unseen or (preset(protocol).unseen if protocol else None)
@@ -226,14 +229,24 @@ def _tell(path: Path, scorer: Any, graph: Graph, own: Graph, *, first: bool) -> 
         tell(f"note: {for_shell(note)}")
 
 
+def _expanded(models: list[Path]) -> list[Path]:
+    """Expand patterns that the shell left, as of bundled models, which are no files: nations/*."""
+    found = list[Path]()
+    for model in models:
+        text = str(model)
+        names = [] if model.exists() else sorted(glob(text)) or fnmatch.filter(bundled(), text)
+        found += map(Path, names or [text])
+    return found
+
+
 def _places(models: list[Path], out: Path | None) -> list[Path | None]:
     """Return the file for the ranks of each model, after checking that it can be written."""
     if out is None:
         return [None] * len(models)
-    if len(models) == 1:
+    if len(models) == 1 and (out.is_file() or (out.suffix and not out.is_dir())):
         check_writable(out)
         return [out]
-    if out.is_file() or out.suffix in ENDINGS:
+    if out.is_file() or (out.suffix in ENDINGS and not out.is_dir()):
         raise InputError(
             "the ranks of several models need a folder",
             got=str(out),

@@ -231,3 +231,32 @@ def test_models_of_the_order_stay_in_a_narrow_table(folder, monkeypatch):
     words = ["evaluate", *files, "--by", "relation", "-m", "mrr", "--sort"]
     assert "left out at 40 columns: complex (all" in run(*words, "transe:mrr")
     assert "left out at 40 columns: rotate (all" in run(*words, "complex:mrr")
+
+
+def test_without_correction_the_p_value_is_shown(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["compare", "transe.parquet", "rotate.parquet", "complex.parquet"]
+    shown = {c: run(*words, "--correction", c).partition("left out at")[::2] for c in ("none", "holm")}
+    table, left_out = shown["none"]
+    assert " p  " in table
+    assert "p corrected" not in table
+    assert "p corrected" in left_out
+    table, left_out = shown["holm"]
+    assert "p corrected" in table
+    assert "effect, p" in left_out
+
+
+def test_models_of_several_data_sets_are_compared_across_them(folder, nations, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    entries = {"data": "other", "content": "0" * 16}
+    for name in ("transe", "rotate"):
+        nations[name].save(f"{name}.parquet")
+        changed = nations[name].protocol.updated(entries)
+        nations[name].with_protocol(changed).save(f"{name}-other.parquet")
+    words = ["evenrank", "compare", *sorted(path.name for path in tmp_path.iterdir())]
+    code, out, err = called(words, monkeypatch)
+    assert (code, out) == (2, "")
+    assert err == "evenrank: the files are of different data sets; got other, nations; use --across\n"
+    assert called([*words, "--across"], monkeypatch)[0] == 0
+    assert called([*words, "--mixed"], monkeypatch)[0] == 0

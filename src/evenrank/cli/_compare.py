@@ -34,6 +34,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import load
 from evenrank.graphs.strata import STRATA
 from evenrank.ranks.paper import Style
+from evenrank.ranks.protocol import to_agree
 from evenrank.ranks.ranks import Ranks
 from evenrank.report.document import Report, check_ending
 from evenrank.stats import Correction, Test, across_datasets, compare
@@ -110,6 +111,11 @@ def compare_command(
             return
         show(made, form, verbose=verbose)
         return
+    graphs = dict.fromkeys(one.protocol.data for one in models if one.protocol.data)
+    if len(graphs) > 1 and not mixed and "data" in to_agree([one.protocol for one in models]):
+        raise InputError(
+            "the files are of different data sets", got=", ".join(graphs), do="use --across"
+        )
     names = file_names(ranks)
     if form == "latex":  # which prints models, not files
         named = [model for _, model in data_and_model([*map(str, ranks)], [m.protocol for m in models])]

@@ -257,7 +257,8 @@ class Comparison(Shown):
         over = f"{self.units:,} {plural(self.unit, self.units)}"
         how = f"{HOW[self.test]} over {over}; {family}"
         described = {"test": self.test, "correction": self.correction, **self.values.described, **DRAWS}
-        optional = ("wins/ties/losses", "effect", "p", between)
+        only = "p corrected" if self.correction == "none" else "p"  # of which one is enough
+        optional = ("wins/ties/losses", "effect", only, between)
         return [
             replace(models, notes=()),
             Table(header, rows, [how, *self.notes, self.protocol.note(described)], 3, optional=optional),

@@ -62,6 +62,8 @@ evaluate ranks.parquet --sort mrr -> --sort orders groups, or several files; got
 evaluate ranks.parquet --min-count 5 -> --min-count counts the targets of groups; got --min-count; add
 evaluate ranks.parquet --by side --reverse -> --reverse needs --sort; got --reverse; add --sort METRIC
 evaluate ranks.parquet --by side --sort mmr -> unknown metric; got 'mmr'
+evaluate a.parquet b.parquet --sort b:mrr -> sorted by one of the files; got --sort b:mrr; add --by KEY
+evaluate ranks.parquet -m z(mrr -> a closing bracket is missing; got 'z(mrr'
 evaluate ranks.parquet --by side -m mrr --sort mr -> mr was not evaluated; add it to --metric
 evaluate ranks.parquet --by side --min-count 0 -> --min-count must be at least 1; got 0
 evaluate ranks.parquet --by side --min-count 99999 -> no group has enough targets; got at most

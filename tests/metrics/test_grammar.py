@@ -7,7 +7,7 @@ import pytest
 
 import evenrank as er
 from evenrank.metrics import _advice
-from evenrank.metrics.grammar import ALIASES, NAMES
+from evenrank.metrics.grammar import ALIASES, NAMES, parse
 
 ALIAS_CASES = {
     "mr": "mr mean_rank arithmetic_mean_rank ArithmeticMeanRank MR mean-rank",
@@ -226,3 +226,16 @@ def test_a_bump_at_a_large_number_of_candidates_is_found():
 )
 def test_rounding_is_no_bump(function):
     assert er.chance(er.define("smooth", function), [5, 10**6]).mean() > 0
+
+
+@pytest.mark.parametrize("text", ["z(mrr", "1/mean(2", "index(mean(2)"])
+def test_a_missing_bracket_is_named(text):
+    with pytest.raises(er.errors.UnknownMetricError, match="a closing bracket is missing; got "):
+        parse(text)
+    assert str(parse(f"{text})")) == f"{text})"
+
+
+def test_several_metrics_in_one_text_are_told_apart():
+    message = "several metrics in one text; got 'mrr,hits@10'; write each on its own: 'mrr', 'hits@10'"
+    with pytest.raises(er.errors.UnknownMetricError, match=message):
+        parse("mrr,hits@10")

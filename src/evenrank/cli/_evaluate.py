@@ -142,7 +142,11 @@ def evaluate_command(
         what = "--level, --unit, --samples and --seed need --interval"
         check_unused(context, "level unit samples seed", what, do="add --interval delta or bootstrap")
     if sort is not None:
-        parse(sort.rpartition(":")[2])  # before the work
+        of, _, key = sort.rpartition(":")
+        parse(key)  # before the work
+        if of and not by:
+            what = "only groups of several files are sorted by one of the files"
+            raise InputError(what, got=f"--sort {sort}", do=f"add --by KEY, or pass --sort {key}")
     else:
         check_unused(context, "reverse", "--reverse needs --sort", do="add --sort METRIC")
     if every_average:

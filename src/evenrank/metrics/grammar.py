@@ -201,7 +201,13 @@ def parse(text: str | Expression) -> Expression:
     try:
         tree = ast.parse(source, mode="eval").body
     except SyntaxError:
+        if text.count("(") > text.count(")"):
+            raise UnknownMetricError("a closing bracket is missing", got=repr(text)) from None
         raise _unknown(text) from None
+    if isinstance(tree, ast.Tuple) and len(tree.elts) > 1:
+        each = [ast.get_source_segment(source, one) for one in tree.elts]
+        do = f"write each on its own: {', '.join(map(repr, each))}"
+        raise UnknownMetricError("several metrics in one text", got=repr(text), do=do)
     return _read(tree, text)
 
 

@@ -135,7 +135,8 @@ def test_a_single_model_has_its_groups_as_rows():
     table = ranks.with_protocol(model="rotate").by("relation").evaluate("mrr").to_latex()
     assert "MRR of RotatE on UMLS by relation." in table
     assert cells(table) == [["r", "1.000"], ["s", "0.417"]]
-    assert cells(ranks.evaluate("mrr", "mr").to_latex())[0] == ["", "0.611", "2.00"]
+    rows = cells(ranks.evaluate("mrr", "mr").to_latex())  # without a name of the model
+    assert rows == [[r"MRR\,$\uparrow$", "0.611"], [r"MR\,$\downarrow$", "2.00"]]
 
 
 def test_more_groups_than_models_are_rows():
@@ -279,3 +280,24 @@ def test_invalid_options_are_errors(style, message):
     with pytest.raises(er.errors.InputError) as error:
         made([[0.1]]).to_latex(**style)
     assert str(error.value) == message
+
+
+def test_one_result_without_a_name_has_its_metrics_as_rows():
+    made = er.adjust({"mrr": 0.476, "hits@10": 0.571}, data="wn18rr")
+    text = made.to_latex()
+    lines = [line.strip() for line in text.splitlines()]
+    assert r"Metric & Value \\" in lines
+    assert r"MRR & 0.476 \\" in lines
+    assert "Model" not in text
+    named = er.adjust({"mrr": 0.476}, data="wn18rr").to_latex(layout="models")
+    assert "Model & MRR" in named
+
+
+def test_small_chance_levels_are_not_printed_as_zero():
+    made = er.adjust({"mrr": 0.476}, data="wn18rr")
+    level = er.chance("mrr", er.atlas("wn18rr")).mean()
+    for options, scale in (({}, 1.0), ({"percent": "all", "digits": 2}, 100.0)):
+        text = made.to_latex(**options)
+        digits, power = re.search(r"chance\(MRR\) & \$(.*) \\times 10\^\{(.*)\}\$ ", text).groups()
+        assert float(f"{digits}e{power}") == pytest.approx(float(level) * scale, rel=0.05)
+    assert r"\times" not in er.adjust({"mrr": 0.5}, data="nations").to_latex()

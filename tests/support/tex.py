@@ -53,4 +53,5 @@ def cells(table: str) -> list[list[str]]:
 def number(cell: str) -> float:
     """Read the number of a cell, whatever marks it."""
     text = re.sub(r"\\(?:textbf|underline)|\\rlap\{.*?\}$|[{}$]", "", cell).replace("\\infty", "inf")
+    text = text.replace(" \\times 10^", "e")
     return float(text) if text != "--" else float("nan")

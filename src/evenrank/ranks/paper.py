@@ -28,6 +28,7 @@ MODEL, DATA = ("model", "ranks"), "data"  # names of labels
 DEFAULT = ("mrr", "hits@1", "hits@3", "hits@10")  # metrics of most papers
 DATA_SET = "Data set"  # the title of a column
 WIDEST = 12  # columns of values in the default layout
+SMALL = 1e-3  # chance levels below it are in scientific notation where decimals would show zero
 DAGGER = r"\rlap{$^\dagger$}"
 METRICS = {
     "ndcg": "nDCG",
@@ -126,6 +127,11 @@ class Axis(NamedTuple):
         """Whether there is more than one."""
         return len(self.keys) > 1
 
+    @property
+    def named(self) -> bool:
+        """Whether any of them has a name."""
+        return any(self.names.values())
+
 
 def paper(
     made: Evaluation[Any],
@@ -170,9 +176,13 @@ def paper(
             used |= {*places}
             for model, text, place in zip(there, texts, places, strict=True):
                 at = rows[group, model], column
-                written = styles[place] % _maths(text) + DAGGER * (at in marks)
+                scale = 100.0 if in_percent(expression, given.percent) else 1.0
+                value = float(made.values_by_group[at]) * scale
+                small = isinstance(expression, Adjusted) and expression.adjustment == "chance"
+                small = small and 0.0 < value < SMALL * scale and _is_zero(text)
+                shown = _scientific(value) if small else _maths(text)
+                written = styles[place] % shown + DAGGER * (at in marks)
                 if spreads is not None:
-                    scale = 100.0 if in_percent(expression, given.percent) else 1.0
                     written += _spread(float(spreads[at]) * scale, text)
                 cells[group, model, column] = written
     caption = _caption(models, groups, made, layout, given)
@@ -195,6 +205,8 @@ def _layout(models: Axis, groups: Axis, metrics: Axis) -> Layout:
     columns: dict[Layout, int] = {"models": g * e, "data": m * e, "long": e, "metrics": m * g}
     order: list[Layout] = ["models", "data", "long", "metrics"]
     parts = groups.title != DATA_SET
+    if m == g == 1 and not (models.named or parts):
+        return "metrics"
     if (m == 1 and (g > 1 or parts)) or (parts and g > m):
         order.remove("models")
     return next((layout for layout in order if columns[layout] <= WIDEST), "long")
@@ -325,6 +337,20 @@ def _number(value: float, decimals: int) -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
+def _is_zero(text: str) -> bool:
+    return bool(text) and not text.strip("0.")
+
+
+def _scientific(value: float) -> str:
+    r"""Write a number that decimals would show as zero.
+
+    >>> print(_scientific(0.000274))
+    $2.7 \times 10^{-4}$
+    """
+    digits, exponent = f"{value:.1e}".split("e")
+    return rf"${digits} \times 10^{{{int(exponent)}}}$"
+
+
 def _spread(value: float, text: str) -> str:
     """Write a standard deviation with as many decimals as the mean."""
     return "" if isnan(value) else rf" $\pm$ {_number(value, len(text.partition('.')[2]))}"
@@ -370,6 +396,8 @@ def _grid(
     }[layout]
     if len(left) > 1 and not left[0].several:
         left = left[1:]
+    elif len(left) > 1 and not left[1].named:
+        left = left[:1]
 
     def found(row: Sequence[Any], column: Sequence[Any]) -> str | None:
         where = {id(axis): key for axis, key in zip((*left, *top), (*row, *column), strict=True)}
@@ -393,6 +421,8 @@ def _grid(
     lines = [i for i, axis in enumerate(top) if axis.several] or [len(top) - 1]
     header = [[*[""] * len(left), *(top[i].names[column[i]] for column in columns)] for i in lines]
     header[-1][: len(left)] = corner
+    if not any(header[-1][len(left) :]):  # one model without a name
+        header[-1][len(left) :] = ["Value"] * len(columns)
     return Grid(header, body, len(left), blocks)
 
 

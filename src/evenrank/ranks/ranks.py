@@ -18,7 +18,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 TRIPLE = ("head", "relation", "tail")
+REMEMBERED = 4  # sets of targets that are compared with others, to describe equal ones once
 PREVIEW = 10  # rows that a notebook shows
 
 
@@ -1108,9 +1109,51 @@ def evaluate_ranks(
     return evaluate(
         [ranks.tally(average) for ranks, average in parts],
         metrics,
-        dependences=[partial(ranks.dependence, average) for ranks, average in parts],
+        dependences=dependences_of(parts),
         chance=chance_rule((ranks for ranks, _ in parts), chance),
         **options,
+    )
+
+
+def dependences_of(
+    parts: Sequence[tuple[Ranks, str | Sequence[str]]],
+) -> list[Callable[[], Dependence | None]]:
+    """Describe which ranks depend on each other, once for models that ranked the same targets.
+
+    Parameters
+    ----------
+    parts : sequence of tuple
+        Ranks and their average.
+
+    Returns
+    -------
+    list of callable
+        Returns the description of each part, when it is needed.
+    """
+    seen: list[tuple[Ranks, str | Sequence[str], Callable[[], Dependence | None]]] = []
+    found = []
+    for ranks, average in parts:
+        recent = seen[-REMEMBERED:]
+        known = (d for r, a, d in recent if a == average and _same_targets(r, ranks))
+        described = next(known, None)
+        if described is None:
+            described = cache(partial(ranks.dependence, average))
+            seen.append((ranks, average, described))
+        found.append(described)
+    return found
+
+
+def _same_targets(a: Ranks, b: Ranks) -> bool:
+    """Whether ranks are of the same targets, in the same order and under the same protocol."""
+    if len(a) != len(b) or a.weights is not None or b.weights is not None:
+        return False
+    if a.protocol.updated({"model": None}) != b.protocol.updated({"model": None}):
+        return False
+    if (a.crossings is None) != (b.crossings is None) or not np.array_equal(a.candidates, b.candidates):
+        return False
+    return all(
+        name in a.keys and name in b.keys and np.array_equal(a.keys[name], b.keys[name])
+        for name in (*TRIPLE, "side")
     )
 
 

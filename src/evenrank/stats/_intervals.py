@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import isnan
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -19,7 +18,7 @@ from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, tie_rule
+from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, dependences_of, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models
@@ -267,7 +266,7 @@ def intervals(
         labels=labels,
         label_names=names,
         protocol=protocol,
-        dependences=[partial(part.dependence, one) for part in parts for one in shown],
+        dependences=dependences_of([(part, one) for part in parts for one in shown]),
         chance=chance_rule(parts),
     )
     if averages:

@@ -120,6 +120,15 @@ class Dependence:
             The sum of w_i w_j Cov(X(R_i), X(R_j)) over all pairs of different targets, in units of
             `metric.term`.
         """
+        if (metric, largest) not in self._computed:
+            self._computed[metric, largest] = self._excess(metric, largest)
+        return self._computed[metric, largest]
+
+    @cached_property
+    def _computed(self) -> dict[tuple[Metric, int], float]:
+        return {}
+
+    def _excess(self, metric: Metric, largest: int) -> float:
         every = (self.sizes, self.first, self.second)
         x = Summand(metric, max(int(sizes.max(initial=largest)) for sizes in every))
         value = self._across(x) if len(self.mass) else 0.0

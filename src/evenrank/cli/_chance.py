@@ -110,6 +110,8 @@ def chance_command(
         [k, f"{v:.15g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)]
         for k, v in content.items()
     ]
+    if rows[-1] == ["log p error", "inf"]:
+        rows[-1][1] = "unknown"
     print_table(Table(["", "value"], rows))
 
 

@@ -1,0 +1,242 @@
+"""Metrics of queries with several answers: average precision, nDCG, recall@k, AUC and others.
+
+Such a metric is the mean over queries of a function of the positions of all relevant answers. With
+positions `r_i` from 1, gains `g_i` and a discount `d`, which is cut off after position k, it is one of
+
+    sum         sum_i d(r_i) G(g_i) / norm         precision@k, recall@k, f1@k, DCG, nDCG, RBP
+    first       d(min_i r_i)                       MRR, success@k
+    precision   sum_i precision at r_i / norm      average precision (MAP)
+    cascade     sum_s V_s / r_(s)                  expected reciprocal rank (ERR)
+    auc         share of (answer, other candidate) pairs in the right order
+
+where `V_s` is the probability that a user who reads from the top is satisfied by the s-th answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from evenrank._internal.arrays import Floats
+from evenrank._internal.checks import check_choice
+from evenrank.errors import InputError
+from evenrank.metrics.metric import GAIN, MRR, NDCG, Metric, Transform
+
+Kind = Literal["sum", "first", "precision", "cascade", "auc"]
+Gain = Literal["binary", "linear", "exponential"]
+Norm = Literal["one", "k", "answers", "least", "mean", "ideal"]
+MOST_GAIN = 1000.0  # of exponential gains, 2^g - 1: their squares must not overflow
+
+_RANKED_ONE = "with one answer per query, "
+
+
+@dataclass(frozen=True)
+class _Geometric:
+    """`(1 - p) p^(r - 1)`: a class instead of a closure, to compare and to pickle."""
+
+    p: float
+
+    def __call__(self, rank: Floats) -> Floats:
+        return np.asarray((1.0 - self.p) * self.p ** (rank - 1.0))
+
+
+def _one(rank: Floats) -> Floats:
+    return np.ones_like(rank)
+
+
+def _reciprocal(rank: Floats) -> Floats:
+    return np.asarray(1.0 / rank)
+
+
+ONE = Transform("one", _one, "1", limit=1.0)
+RECIPROCAL = Transform("reciprocal", _reciprocal, "1/r")
+
+
+@dataclass(frozen=True)
+class QueryMetric:
+    """A metric of the positions of all answers of a query, averaged over queries.
+
+    Use `evenrank.parse`: ``er.parse("map")``, ``er.parse("recall@20")``.
+
+    Parameters
+    ----------
+    kind : {"sum", "first", "precision", "cascade", "auc"}
+        What is computed for each query.
+    discount : Transform
+        The weight of a position.
+    k : int, "answers" or None
+        The last position that counts; "answers" is the number of answers of each query.
+    gain : {"binary", "linear", "exponential"}
+        What an answer of gain g adds: 1, g, or ``2^g - 1``.
+    norm : {"one", "k", "answers", "least", "mean", "ideal"}
+        What a sum is divided by: 1, k, the number of answers m, min(m, k), (m + k)/2, or the sum of the
+        best possible order.
+    largest : float, optional
+        The largest gain, for ``kind="cascade"``.
+
+    Examples
+    --------
+    >>> from evenrank.metrics.grammar import parse
+    >>> parse("map@10"), parse("recall@20").norm, parse("ndcg_exp").gain
+    (QueryMetric('map@10'), 'answers', 'exponential')
+    """
+
+    kind: Kind
+    discount: Transform = ONE
+    k: int | Literal["answers"] | None = None
+    gain: Gain = "binary"
+    norm: Norm = "one"
+    largest: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        check_choice("kind of metric", self.kind, get_args(Kind))
+        check_choice("gain", self.gain, get_args(Gain))
+        check_choice("norm", self.norm, get_args(Norm))
+        if self.k is not None and self.k != "answers":
+            check_cutoff(self.kind, self.k)
+        if not self.discount.falling and self.discount != ONE:
+            raise InputError(
+                "a discount must fall with the rank",
+                got=f"{self.discount.name}, which rises",
+                do="e.g. er.define('half', lambda r: 0.5 ** r)",
+            )
+
+    @property
+    def increasing(self) -> bool:
+        """Whether larger values are better, which holds for all of these metrics."""
+        return True
+
+    @property
+    def additive(self) -> bool:
+        """Whether the metric is a plain mean, which holds for all of these metrics."""
+        return True
+
+    @property
+    def graded(self) -> bool:
+        """Whether the value depends on gains, not only on which candidates are answers."""
+        return self.gain != "binary" or self.kind == "cascade"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the best ranking of every query has the value 1."""
+        if self.kind == "sum":
+            return self.norm == "ideal" or (self.k in (None, "answers") and self.norm == "answers")
+        if self.kind == "precision":
+            return self.k is None or self.norm == "least"
+        return self.kind == "auc" or self.discount.at(1) == 1.0 and self.kind == "first"
+
+    @property
+    def best(self) -> float:
+        """The supremum over all queries and rankings."""
+        return self.range[1]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Infimum and supremum over all queries and rankings."""
+        if self.kind == "first":
+            return 0.0, self.discount.at(1)
+        unbounded = self.kind == "sum" and self.norm == "one" and not isinstance(
+            self.discount.function, _Geometric
+        )
+        return 0.0, float("inf") if unbounded else 1.0
+
+    @property
+    def formula(self) -> str:
+        """The formula as plain text, without the mean over queries."""
+        k = {None: "", "answers": ", r <= m"}.get(self.k, f", r <= {self.k}")
+        d = self.discount.formula
+        if self.kind == "auc":
+            return "share of pairs (answer, other) in order"
+        if self.kind == "first":
+            return f"{d}, r = first answer{k}"
+        if self.kind == "cascade":
+            return f"sum V_s/r_(s){k}"
+        what = {"binary": "", "linear": "g ", "exponential": "(2^g - 1) "}[self.gain]
+        term = "precision at r" if self.kind == "precision" else f"{what}{d}".removesuffix(" 1")
+        norm = {
+            "one": "",
+            "k": f" / {self.k}",
+            "answers": " / m",
+            "least": f" / min(m, {self.k})",
+            "mean": f" / ((m + {self.k})/2)",
+            "ideal": " / ideal sum",
+        }[self.norm]
+        return f"sum({term}{k}){norm}"
+
+    @property
+    def reference(self) -> str:
+        """The publication that introduced the metric."""
+        return _REFERENCES.get(self._stem, self.discount.reference)
+
+    @property
+    def _stem(self) -> str:
+        """The name without cutoff and parameters."""
+        match self.kind:
+            case "auc":
+                return "auc"
+            case "cascade":
+                return "err"
+            case "precision":
+                return "map_min" if self.norm == "least" else "map"
+            case "first":
+                return {ONE: "success", RECIPROCAL: "mrr"}.get(self.discount, "first")
+        if self.discount == ONE:
+            if self.k == "answers":
+                return "r_precision"
+            return {"k": "precision", "answers": "recall", "mean": "f1"}.get(self.norm, "dcg")
+        if isinstance(self.discount.function, _Geometric):
+            return "rbp"
+        stem = "ndcg" if self.norm == "ideal" else "dcg"
+        return stem if self.gain == "linear" else f"{stem}_{_GAINS[self.gain]}"
+
+    def __str__(self) -> str:
+        """Return the metric expression."""
+        stem, function = self._stem, self.discount.function
+        if isinstance(function, _Geometric):
+            stem = f"rbp({function.p:g})"
+        elif stem == "err" and self.largest != DEFAULT_LARGEST:
+            stem = f"err({self.largest:g})"
+        elif stem not in _PLAIN_STEMS and self.discount not in (GAIN, RECIPROCAL):
+            stem = f"{stem}({self.discount.name})"
+        return f"{stem}@{self.k}" if isinstance(self.k, int) else stem
+
+    def __repr__(self) -> str:
+        """Return the metric expression with the name of the class."""
+        return f"QueryMetric({str(self)!r})"
+
+
+DEFAULT_LARGEST = 4.0
+_GAINS = {"binary": "bin", "exponential": "exp"}
+_PLAIN_STEMS = ("auc", "err", "map", "map_min", "success", "mrr", "r_precision", "precision", "recall", "f1")
+_REFERENCES = {
+    "map": "Buckley & Voorhees 2000",
+    "map_min": "Buckley & Voorhees 2000",
+    "mrr": "Voorhees 1999 (TREC-8)",
+    "success": "Craswell & Hawking 2003",
+    "precision": "van Rijsbergen 1979",
+    "recall": "van Rijsbergen 1979",
+    "f1": "van Rijsbergen 1979",
+    "r_precision": "Buckley & Voorhees 2000",
+    "rbp": "Moffat & Zobel 2008",
+    "err": "Chapelle et al. 2009",
+    "auc": "Hanley & McNeil 1982",
+    "ndcg": "Järvelin & Kekäläinen 2002",
+    "ndcg_bin": "Järvelin & Kekäläinen 2002",
+    "dcg": "Järvelin & Kekäläinen 2002",
+    "dcg_bin": "Järvelin & Kekäläinen 2002",
+    "ndcg_exp": "Burges et al. 2005",
+    "dcg_exp": "Burges et al. 2005",
+}
+
+
+def check_cutoff(name: str, k: object) -> int:
+    """Check a cutoff: a whole number from 1 on."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= 10**15:
+        raise InputError(
+            f"{name}@k needs a whole number k >= 1", got=repr(k)[:40], allowed="1 to 10^15",
+            do=f"e.g. {name}@10",
+        )
+    return int(k)

@@ -131,6 +131,7 @@ QUERY_NAMES: dict[str, QueryMetric] = {
     "err": QueryMetric("cascade", RECIPROCAL, largest=DEFAULT_LARGEST),
 }
 WITH_CUTOFF = ("map", "dcg", "dcg_bin", "dcg_exp", "ndcg_bin", "ndcg_exp", "err")
+CALLED = ("rbp", "err", "dcg", "ndcg", "first")  # with a parameter or a discount
 _NEED_CUTOFF: dict[str, QueryMetric] = {
     "map_min": QueryMetric("precision", norm="least"),
     "precision": QueryMetric("sum", norm="k"),
@@ -209,7 +210,8 @@ def define(name: str, function: Function, *, formula: str = "", reference: str =
     """
     if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
         raise InputError("the name of a metric must be a lower-case identifier", got=repr(name)[:40])
-    taken = _plain(name) in (_PLAIN | _PLAIN_QUERY) or name in ("rbp", "first") or name in _ADJUSTMENTS or name in ("mean", "quantile", "inf")
+    words = (*CALLED, "mean", "quantile", "inf", *_ADJUSTMENTS)
+    taken = _plain(name) in _PLAIN | _PLAIN_QUERY or name in words
     if taken or _hits(name) is not None:
         raise InputError("this name of a metric is taken", got=repr(name), do="choose another name")
     metric = Metric(Transform(name, function, formula, reference or "user-defined"))
@@ -369,11 +371,17 @@ def _read(node: ast.expr, text: str) -> Expression:
             if _PLAIN_QUERY.get(bare) in _NEED_CUTOFF:
                 raise _needs_k(text, _PLAIN_QUERY[bare])
             if bare == "rbp":
-                raise UnknownMetricError("rbp requires a persistence", got=repr(text), do="e.g. rbp(0.8)")
+                raise UnknownMetricError(
+                    "rbp requires a persistence", got=repr(text), do="e.g. rbp(0.8)"
+                )
         case ast.BinOp(ast.Constant(1), ast.Div(), right):
             inner = _read(right, text)
             if isinstance(inner, Adjusted | QueryMetric):
-                what = "chance-adjusted metric" if isinstance(inner, Adjusted) else "metric of several answers"
+                what = (
+                    "chance-adjusted metric"
+                    if isinstance(inner, Adjusted)
+                    else "metric of several answers"
+                )
                 raise InputError(f"a {what} has no inverse", got=repr(text))
             return 1 / inner
         case ast.BinOp(ast.BinOp(ast.Constant(1), ast.Div(), hits), ast.MatMult(), right):
@@ -408,7 +416,13 @@ def _read(node: ast.expr, text: str) -> Expression:
             return Statistic("quantile", _value(at, text))
         case ast.Call(ast.Name(name), [of], []) if name.lower() in _ADJUSTMENTS:
             return _adjust(_ADJUSTMENTS[name.lower()], _read(of, text))
-        case ast.Call(ast.Name(name), [of], []) if _plain(name) in ("rbp", "err", "dcg", "ndcg", "first"):
+        case ast.Call(ast.Name(name), [of], []) if _plain(name) in (
+            "rbp",
+            "err",
+            "dcg",
+            "ndcg",
+            "first",
+        ):
             called = _called(name, of, text)
             assert called is not None
             return called

@@ -30,6 +30,7 @@ Gain = Literal["binary", "linear", "exponential"]
 Norm = Literal["one", "k", "answers", "least", "mean", "ideal"]
 MOST_GAIN = 1000.0  # of exponential gains, 2^g - 1: their squares must not overflow
 
+
 @dataclass(frozen=True)
 class _Geometric:
     """`(1 - p) p^(r - 1)`: a class instead of a closure, to compare and to pickle."""
@@ -148,7 +149,7 @@ class QueryMetric:
             return self.norm == "ideal" or (self.k in (None, "answers") and self.norm == "answers")
         if self.kind == "precision":
             return self.k is None or self.norm == "least"
-        return self.kind == "auc" or self.discount.at(1) == 1.0 and self.kind == "first"
+        return self.kind == "auc" or (self.discount.at(1) == 1.0 and self.kind == "first")
 
     @property
     def best(self) -> float:
@@ -160,8 +161,10 @@ class QueryMetric:
         """Infimum and supremum over all queries and rankings."""
         if self.kind == "first":
             return 0.0, self.discount.at(1)
-        unbounded = self.kind == "sum" and self.norm == "one" and not isinstance(
-            self.discount.function, _Geometric
+        unbounded = (
+            self.kind == "sum"
+            and self.norm == "one"
+            and not isinstance(self.discount.function, _Geometric)
         )
         return 0.0, float("inf") if unbounded else 1.0
 
@@ -247,7 +250,7 @@ class QueryMetric:
             The error, with the metric to use instead.
         """
         return InputError(
-            f"{self} is computed from rankings with all answers of a query, not from ranks of single answers",
+            f"{self} is computed from rankings of all answers of a query, not from ranks of single ones",
             do=single_answer(self._stem, self.k if isinstance(self.k, int) else 10),
         )
 
@@ -269,7 +272,18 @@ class QueryMetric:
 
 DEFAULT_LARGEST = 4.0
 _GAINS = {"binary": "bin", "exponential": "exp"}
-_PLAIN_STEMS = ("auc", "err", "map", "map_min", "success", "mrr", "r_precision", "precision", "recall", "f1")
+_PLAIN_STEMS = (
+    "auc",
+    "err",
+    "map",
+    "map_min",
+    "success",
+    "mrr",
+    "r_precision",
+    "precision",
+    "recall",
+    "f1",
+)
 _REFERENCES = {
     "map": "Buckley & Voorhees 2000",
     "map_min": "Buckley & Voorhees 2000",

@@ -2,10 +2,10 @@
 
 An answer has three numbers: `better` and `equal`, how many other candidates of the query (answers
 included) have a better and the same score, and a gain. Answers with the same `better` tie with each
-other: a tie group of `T = equal + 1` candidates at positions `b + 1 .. b + T`, `a` of them answers. Under
-the rule "expected", the value of a query is the mean over all orders of its tie groups (McSherry and
-Najork 2008). Orders of different groups are independent, and the position of an answer is uniform in its
-group, so
+other, in a tie group of `T = equal + 1` candidates, `a` of them answers, at positions `b + 1 .. b + T`.
+Under the rule "expected", the value of a query is the mean over all orders of its tie groups (McSherry
+and Najork 2008). Orders of different groups are independent, and the position of an answer is uniform in
+its group, so
 
     sum         each discount is replaced by its mean over the group
     first       only the first group with an answer matters: sum_j d(b + j) P(X = j) with
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -99,8 +100,12 @@ class Answers:
         gain = None if self.gain is None else self.gain[at]
         return Answers(first, self.better[at], self.equal[at], gain, self.candidates[rows])
 
-    def in_order(self) -> Answers:
-        """Sort the answers of each query: best first, and of tied ones the largest gain first."""
+    @property
+    def order(self) -> Ints | None:
+        """The order of the answers of each query: best first, and of tied ones the largest gain first.
+
+        None if they are in order.
+        """
         better = np.where(self.better < 0, columns.LARGEST + 1, self.better)
         same = np.diff(self.owner) == 0
         step = np.diff(better)
@@ -109,9 +114,10 @@ class Answers:
             ordered |= (step == 0) & (np.diff(self.gain) <= 0)
         else:
             ordered |= step == 0
-        if ordered.all():
-            return self
-        order = np.lexsort((-self.gains, better, self.owner))
+        return None if ordered.all() else np.lexsort((-self.gains, better, self.owner))
+
+    def taken(self, order: Ints) -> Answers:
+        """Put the answers in another order within each query."""
         gain = None if self.gain is None else self.gain[order]
         return Answers(self.first, self.better[order], self.equal[order], gain, self.candidates)
 
@@ -121,7 +127,8 @@ class Answers:
         if (self.better < UNRANKED).any() or (self.equal < 0).any():
             row = int(np.flatnonzero((self.better < UNRANKED) | (self.equal < 0))[0])
             raise columns.RowError(
-                "better and equal must not be negative", int(self.owner[row]),
+                "better and equal must not be negative",
+                int(self.owner[row]),
                 got=f"{self.better[row]} and {self.equal[row]}",
                 allowed="0 or more; better is -1 for an answer that was not retrieved",
             )
@@ -130,7 +137,8 @@ class Answers:
         if over.any():
             row = int(np.flatnonzero(over)[0])
             raise columns.RowError(
-                "a query has more answers than candidates", row,
+                "a query has more answers than candidates",
+                row,
                 got=f"{self.count[row]} answers of {self.candidates[row]} candidates",
             )
         last = self.better + self.equal
@@ -138,7 +146,8 @@ class Answers:
         if over.any():
             row = int(np.flatnonzero(over)[0])
             raise columns.RowError(
-                "a position is above the number of candidates", int(self.owner[row]),
+                "a position is above the number of candidates",
+                int(self.owner[row]),
                 got=f"position {last[row] + 1} of {self.candidates[self.owner[row]]}",
                 allowed="1 to candidates, where candidates counts all answers",
             )
@@ -158,7 +167,8 @@ class Answers:
                 i = int(np.flatnonzero(wrong)[0])
                 b, t, a = int(groups.before[i]), int(groups.size[i]), int(groups.answers[i])
                 raise InputError(
-                    what, got=f"{a} answers with better {b} and equal {t - 1} in row {groups.owner[i]}",
+                    what,
+                    got=f"{a} answers with better {b} and equal {t - 1} in row {groups.owner[i]}",
                     do=do,
                 )
 
@@ -245,7 +255,8 @@ def gain_of(metric: QueryMetric, gain: Floats) -> Floats:
         largest = metric.largest or 1.0
         if gain.max(initial=0.0) > largest:
             raise InputError(
-                f"{metric} requires gains up to {largest:g}", got=f"{gain.max():g}",
+                f"{metric} requires gains up to {largest:g}",
+                got=f"{gain.max():g}",
                 do=f"name the largest gain, e.g. err({gain.max():g})",
             )
         return np.asarray((2.0**gain - 1.0) / 2.0**largest)
@@ -253,7 +264,8 @@ def gain_of(metric: QueryMetric, gain: Floats) -> Floats:
         if gain.max(initial=0.0) > MOST_GAIN:
             raise InputError(
                 f"{metric} requires gains up to {MOST_GAIN:g}, as it adds 2^gain - 1",
-                got=f"{gain.max():g}", do="use linear gains, as ndcg does",
+                got=f"{gain.max():g}",
+                do="use linear gains, as ndcg does",
             )
         return np.asarray(2.0**gain - 1.0)
     return np.ones_like(gain) if metric.gain == "binary" else gain
@@ -292,6 +304,12 @@ def values(metric: QueryMetric, answers: Answers, ties: AnswerTies = "expected")
     return found
 
 
+def _added(owner: Ints, terms: Floats, answers: Answers) -> Floats:
+    """Sum terms for each query, in their order."""
+    total: Floats = np.bincount(owner, weights=terms, minlength=len(answers)).astype(float, copy=False)
+    return total
+
+
 def _sum(metric: QueryMetric, answers: Answers) -> Floats:
     listed, k = answers.listed, cutoff(metric, answers.count)
     low, size = listed.better + 1, listed.equal + 1
@@ -308,7 +326,7 @@ def _sum(metric: QueryMetric, answers: Answers) -> Floats:
         term = term * ((high - low + 1) / size)
     if metric.gain != "binary":
         term = term * gain_of(metric, listed.gains[rows])
-    total = np.bincount(owner, weights=term, minlength=len(answers))
+    total = _added(owner, term, answers)
     return np.asarray(total / norm_of(metric, answers))
 
 
@@ -337,7 +355,7 @@ def norm_of(metric: QueryMetric, answers: Answers) -> Floats:
         rows = np.flatnonzero(place <= limit[owner])
         place, gain, owner = place[rows], gain[rows], owner[rows]
     table = metric.discount(np.arange(1.0, int(place.max(initial=1)) + 1.0))
-    ideal = np.bincount(owner, weights=table[place - 1] * gain, minlength=len(answers))
+    ideal = _added(owner, table[place - 1] * gain, answers)
     return np.asarray(np.where(ideal > 0, ideal, 1.0))
 
 
@@ -361,11 +379,13 @@ def _first_of_tie(metric: QueryMetric, tied: TieGroups, limit: float) -> Floats:
     last = np.minimum(size - answers + 1, limit - before).astype(np.int64)
     if metric.discount == ONE:
         return -np.expm1(log_absent(size, answers, np.minimum(last, size)))[shape]
-    if metric.discount == RECIPROCAL and limit == np.inf and not before.any():
-        return (answers * harmonic_between(answers - 1, size) / (size - answers + 1))[shape]
     mean = np.empty(len(size))
-    for i, (b, t, a, n) in enumerate(zip(before, size, answers, last, strict=True)):
-        mean[i] = _first_of_one(metric, int(b), int(t), int(a), int(n))
+    top = (before == 0) & (metric.discount == RECIPROCAL) & (limit == np.inf)
+    if top.any():
+        t, a = size[top], answers[top]
+        mean[top] = a * harmonic_between(a - 1, t) / (t - a + 1)
+    for i in np.flatnonzero(~top).tolist():
+        mean[i] = _first_of_one(metric, int(before[i]), int(size[i]), int(answers[i]), int(last[i]))
     return mean[shape]
 
 
@@ -441,16 +461,14 @@ def _precision(metric: QueryMetric, answers: Answers) -> Floats:
     apart = listed.equal == 0
     counts = apart if k is None else apart & (position <= k[listed.owner])
     rows = np.flatnonzero(counts)
-    total = np.bincount(
-        listed.owner[rows], weights=place[rows] / position[rows], minlength=len(answers)
-    )
+    total = _added(listed.owner[rows], place[rows] / position[rows], answers)
     groups = answers.groups
     limit = np.full(len(groups.size), np.inf) if k is None else k[groups.owner].astype(float)
     tied = np.flatnonzero((groups.size > 1) & (groups.before < limit))
     if len(tied):
         part = groups.select(tied)
         share = _precision_of_ties(part, limit[tied])
-        total += np.bincount(part.owner, weights=share, minlength=len(answers))
+        total += _added(part.owner, share, answers)
     return np.asarray(total / norm_of(metric, answers))
 
 
@@ -474,7 +492,7 @@ def _cascade(metric: QueryMetric, answers: Answers) -> Floats:
     rank_of_group = _numbered(groups.owner)
     by_number = np.argsort(rank_of_group, kind="stable")
     ends = np.searchsorted(rank_of_group[by_number], np.arange(int(rank_of_group.max(initial=-1)) + 2))
-    for start, stop in zip(ends[:-1], ends[1:], strict=True):  # the s-th group of each query at once
+    for start, stop in pairwise(ends.tolist()):  # the s-th group of each query at once
         part = groups.select(by_number[start:stop])
         of = part.owner
         alone = part.size == 1
@@ -503,7 +521,8 @@ def _cascade_of_tie(satisfied: Floats, b: int, size: int, limit: float) -> float
         return 0.0
     if last * a > MOST_TERMS:
         raise InputError(
-            "too many tied candidates for the expected ERR", got=f"{size:,} with {a:,} answers",
+            "too many tied candidates for the expected ERR",
+            got=f"{size:,} with {a:,} answers",
             do=["use ", Option("ties", "optimistic"), " and ", Option("ties", "pessimistic")],
         )
     chance = position_chances(size, a, last)
@@ -563,7 +582,7 @@ def _auc(answers: Answers, ties: AnswerTies) -> Floats:
     groups = answers.groups
     share = {"expected": 0.5, "optimistic": 0.0, "pessimistic": 1.0}[ties]
     ahead = groups.before - groups.earlier + share * (groups.size - groups.answers)
-    wrong = np.bincount(groups.owner, weights=ahead * groups.answers, minlength=len(answers))
+    wrong = _added(groups.owner, ahead * groups.answers, answers)
     pairs = answers.count * (answers.candidates - answers.count).astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(pairs > 0, 1.0 - wrong / pairs, np.nan)

@@ -53,7 +53,9 @@ def test_known_candidates_are_filtered_but_answers_stay():
 def test_files_give_the_same_rankings_back(tmp_path, suffix, graded):
     _, _, rankings = drawn(graded=graded, empty=0.0 if suffix != "parquet" else 0.3)
     rankings = rankings[rankings.first[1:] > rankings.first[:-1]] if suffix != "parquet" else rankings
-    rankings = rankings.with_protocol(data="films", model="kNN").with_keys(query=np.arange(len(rankings)))
+    rankings = rankings.with_protocol(data="films", model="kNN").with_keys(
+        query=np.arange(len(rankings))
+    )
     rankings.save(tmp_path / f"r.{suffix}")
     again = Rankings.load(tmp_path / f"r.{suffix}")
     if suffix == "parquet":
@@ -225,7 +227,10 @@ def test_filtered_ranks_of_a_model_become_rankings():
         (lambda: Rankings.from_scores([[1.0]], [1]), "relevant must have the shape of scores"),
         (lambda: Rankings([[0]], 0, 9).evaluate("map@0"), "map@k needs a whole number k >= 1"),
         (lambda: Rankings([[0]], 0, 9).evaluate("hits@10"), "use success@10"),
-        (lambda: Rankings([[0]], 0, 9).evaluate("map", ties="realistic"), "tie-breaking rule for several"),
+        (
+            lambda: Rankings([[0]], 0, 9).evaluate("map", ties="realistic"),
+            "tie-breaking rule for several",
+        ),
         (lambda: Rankings([[0]], 0, 9).evaluate("map", empty="nan"), "empty"),
         (lambda: Rankings.from_ranks(er.Ranks.of([1, 2])), "keys that identify queries"),
     ],

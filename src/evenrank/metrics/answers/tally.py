@@ -104,6 +104,7 @@ class QueryTally:
     @property
     def tie_rate(self) -> float:
         """The share of queries with an answer that ties with another candidate."""
+        self._check_not_empty()
         return self.tied / self.count
 
     @property
@@ -152,10 +153,13 @@ class QueryTally:
             raise InputError(
                 f"{metric} was not added up", allowed=", ".join(map(str, self.metrics)) or "(nothing)"
             )
-        if not self.count:
-            raise InputError("metrics need at least one query with an answer", got="none")
+        self._check_not_empty()
         total, weight, _ = self._sums[metric, ties]
         return total.over(weight) if weight.units else float("nan")
+
+    def _check_not_empty(self) -> None:
+        if not self.count:
+            raise InputError("metrics need at least one query with an answer", got="none")
 
     def __add__(self, other: QueryTally) -> QueryTally:
         """Add the sums of two tallies of the same metrics."""

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 TRIPLE = ("head", "relation", "tail")
+SCORED = (*TRIPLE, "side")  # keys that tell which targets share scores
 REMEMBERED = 4  # sets of targets that are compared with others, to describe equal ones once
 PREVIEW = 10  # rows that a notebook shows
 
@@ -182,8 +183,9 @@ class Ranks(Framed):
         for name, column in zip(columns.COUNTS, self._counts, strict=True):
             object.__setattr__(self, name, read_only(column))
         object.__setattr__(self, "weights", None if weights is None else read_only(weights))
-        held = {str(name): read_only(column) for name, column in keys.items()}
-        object.__setattr__(self, "keys", MappingProxyType(held))
+        if not isinstance(keys, MappingProxyType):  # that of other ranks is kept as it is
+            keys = MappingProxyType({str(name): read_only(column) for name, column in keys.items()})
+        object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "protocol", protocol)
         object.__setattr__(self, "work", work)
         object.__setattr__(self, "crossings", crossings)
@@ -649,10 +651,59 @@ class Ranks(Framed):
         )
         return None if any(True for _ in renamed) else self.crossings
 
+    def with_targets_of(self, other: Ranks) -> Ranks:
+        """Return the same ranks with the keys of ranks of the same targets, in the same order.
+
+        What is computed from the targets alone is then computed once for all these ranks.
+
+        Parameters
+        ----------
+        other : Ranks
+            Ranks of the same targets.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share the keys of the others, and all equal columns but the counts of
+            better and equal candidates.
+        """
+        if len(self) != len(other):
+            got = f"{len(self):,} and {len(other):,}"
+            raise InputError("ranks of the same targets have equally many rows", got=got)
+        mine, theirs = self.weights, other.weights
+        alike = (theirs is None) if mine is None else theirs is not None and np.array_equal(mine, theirs)
+        crossings = self._crossings_of(other.keys)
+        made = self._with(keys=other.keys, weights=theirs if alike else mine, crossings=crossings)
+        equal = alike and np.array_equal(self.candidates, other.candidates)
+        if equal and Crossings.equal(crossings, other.crossings):
+            vars(made)["_described"] = other._described
+        return made
+
+    def has_targets_of(self, other: Ranks) -> bool:
+        """Whether ranks share keys and weights with others, as `with_targets_of` makes them.
+
+        Parameters
+        ----------
+        other : Ranks
+            Other ranks.
+
+        Returns
+        -------
+        bool
+            Whether row i is the same target of the same weight in both.
+        """
+        return self.keys is other.keys and self.weights is other.weights
+
     def _with(self, **changed: Any) -> Ranks:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         held |= zip(columns.COUNTS, self._counts, strict=True)
-        return Ranks._made(*(held | changed).values())
+        made = Ranks._made(*(held | changed).values())
+        keys = changed.get("keys", self.keys)
+        scored = all(keys.get(name) is self.keys.get(name) for name in SCORED)
+        if scored and changed.keys() <= {"keys", "protocol"}:
+            vars(made)["_described"] = self._described
+            vars(made)["_whole"] = vars(self).get("_whole")
+        return made
 
     def with_protocol(
         self, protocol: Protocol | Mapping[str, Any] | None = None, /, **entries: Any
@@ -882,16 +933,32 @@ class Ranks(Framed):
             What the variances of `evenrank.chance` are computed from; None without the keys head,
             relation, tail and side.
         """
-        given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
         if not self.has_candidates:
             return None
         if self._coded is None:
             return None
-        return of_codes(self._coded, self.candidates, given, self.protocol)
+        if weights is not None or average != "micro":
+            given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
+            return of_codes(self._coded, self.candidates, given, self.protocol)
+        known = self.protocol
+        about = known.filter, known.candidates, known.split
+        if about not in self._described:
+            self._described[about] = of_codes(self._coded, self.candidates, self.weights, known)
+        return self._described[about]
 
     @cached_property
+    def _described(self) -> dict[Any, Any]:
+        """The dependence by protocol, and the coded triples; ranks of the same targets share it."""
+        return {}
+
+    @property
     def _coded(self) -> Coded | None:
         """The triples of the targets as whole numbers; None if the keys do not identify them."""
+        if "coded" not in self._described:
+            self._described["coded"] = self._code()
+        return self._described["coded"]
+
+    def _code(self) -> Coded | None:
         whole = vars(self).get("_whole")
         if whole is not None:  # rows of other ranks, whose triples were numbered at once
             ranks, rows = whole
@@ -1134,7 +1201,7 @@ def dependences_of(
     found = []
     for ranks, average in parts:
         recent = seen[-REMEMBERED:]
-        known = (d for r, a, d in recent if a == average and _same_targets(r, ranks))
+        known = (d for r, a, d in recent if a == average and _same_targets(r, ranks, average))
         described = next(known, None)
         if described is None:
             described = cache(partial(ranks.dependence, average))
@@ -1143,17 +1210,19 @@ def dependences_of(
     return found
 
 
-def _same_targets(a: Ranks, b: Ranks) -> bool:
+def _same_targets(a: Ranks, b: Ranks, average: str | Sequence[str]) -> bool:
     """Whether ranks are of the same targets, in the same order and under the same protocol."""
-    if len(a) != len(b) or a.weights is not None or b.weights is not None:
+    if len(a) != len(b) or a.protocol.updated({"model": None}) != b.protocol.updated({"model": None}):
         return False
-    if a.protocol.updated({"model": None}) != b.protocol.updated({"model": None}):
+    if a._described is b._described and a.has_targets_of(b):
+        return True
+    if a.weights is not None or b.weights is not None:
         return False
     if (a.crossings is None) != (b.crossings is None) or not np.array_equal(a.candidates, b.candidates):
         return False
-    return all(
-        name in a.keys and name in b.keys and np.array_equal(a.keys[name], b.keys[name])
-        for name in (*TRIPLE, "side")
+    weighed = {*SCORED, "query", *columns.column_names("the average", average)}
+    return all(np.array_equal(a.keys.get(name), b.keys.get(name)) for name in weighed) and all(
+        name in a.keys for name in SCORED
     )
 
 

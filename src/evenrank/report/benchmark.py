@@ -27,10 +27,9 @@ from evenrank.graphs import Graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.ranks import SCORED, Ranks
 from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
-SCORED = ("head", "relation", "tail", "side")  # keys that tell which targets share scores
 TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
 SAME = "rank them with the same protocol"
@@ -109,8 +108,9 @@ class Benchmark:
         names = () if self.unit == "target" else self.unit.split("+")
         units = {name: self.first.units(name) for name in names}
         kept = {name: self.first.keys[name] for name in SCORED if name in self.first.keys}
+        first = self.first.with_only_keys({**kept, **units}).with_protocol(self.protocol)
         return {
-            model: ranks.with_only_keys({**kept, **units}).with_protocol(self.protocol)
+            model: ranks.with_targets_of(first).with_protocol(self.protocol)
             for model, ranks in self.models.items()
         }
 
@@ -223,7 +223,8 @@ def with_strata(benchmarks: Sequence[Benchmark], graph: Graph) -> tuple[Benchmar
 def _stratified(benchmark: Benchmark, graph: Graph) -> Benchmark:
     every = {"head", "tail", "side"} <= benchmark.first.keys.keys()
     keys = strata(benchmark.first, graph, *(STRATA if every else STRATA[:2])).keys
-    models = {model: ranks.with_only_keys(keys) for model, ranks in benchmark.models.items()}
+    first = benchmark.first.with_only_keys(keys)
+    models = {model: ranks.with_targets_of(first) for model, ranks in benchmark.models.items()}
     return Benchmark(benchmark.data, models, benchmark.on)
 
 
@@ -262,8 +263,8 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     except InputError as error:
         where = f"the models whose protocols name the data set {data} cannot be compared"
         raise error.at(where) from None
-    models = {  # all share one copy of the keys
-        model: rows[source.where].with_only_keys(first.ranks.keys) for model, source in found.items()
+    models = {
+        model: rows[source.where].with_targets_of(first.ranks) for model, source in found.items()
     }
     return Benchmark(data, models, keys)
 

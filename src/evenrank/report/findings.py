@@ -303,10 +303,9 @@ class Findings:
         group_of = np.empty(len(benchmark), dtype=np.int64)
         for i, (_, rows) in enumerate(groups):
             group_of[rows] = i
-        samples = [
-            Sample(ranks, self.ties, unit=benchmark.unit, groups=group_of)
-            for ranks in benchmark.aligned.values()
-        ]
+        first, *others = benchmark.aligned.values()
+        sample = Sample(first, self.ties, unit=benchmark.unit, groups=group_of)
+        samples = [sample, *map(sample.of_model, others)]
         bounds = [  # in all groups at once: one call for each of a thousand relations takes too long
             list(zip(bounds_by_group(sample, self.lead, self.level), sample.units_by_group, strict=True))
             for sample in samples

@@ -22,7 +22,7 @@ from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, depen
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models
-from evenrank.stats._sample import Sample, Unit, names_of, unit_name, unit_note
+from evenrank.stats._sample import Sample, Unit, names_of, samples_of, unit_name, unit_note
 from evenrank.stats.averages import AVERAGES, one_count
 
 Method = Literal["delta", "bootstrap", "percentile"]
@@ -248,7 +248,7 @@ def intervals(
     ties = tie_rule(parts, ties)
     unit = unit_name(parts, unit)
     shown = AVERAGES if averages else (average,)
-    drawn = [Sample(part, ties, one, unit) for part in parts for one in shown]
+    drawn = samples_of(parts, ties, shown, unit)
     if method != "delta" and not averages and any(sample.groups > 1 for sample in drawn):
         name = average_name(average)
         got = f"method={method!r} of average={name!r}"

@@ -177,7 +177,7 @@ def joined(
             _check_rows(keys, first, other)
         else:
             other = Named(other.name, other.ranks[_order(keys, first, other)])
-        found[other.name] = other.ranks.with_keys(first.ranks.keys)
+        found[other.name] = other.ranks.with_targets_of(first.ranks)
     if on != ROWS:
         _check_twins(keys, found)
     for other in map(Named, found, found.values()):

@@ -42,6 +42,7 @@ from evenrank.stats._sample import (
     Terms,
     Unit,
     names_of,
+    samples_of,
     smooth,
     unit_name,
     unit_note,
@@ -388,7 +389,7 @@ def compare(
     _check_chance_levels(ranked, expressions)
     unit = unit_name(ranked.values(), unit)
     values = intervals(ranked, *expressions, level=level, unit=unit, ties=ties, average=average)
-    drawn = {name: Sample(ranks, ties, average, unit) for name, ranks in ranked.items()}
+    drawn = dict(zip(ranked, samples_of(ranked.values(), ties, (average,), unit), strict=True))
     for name, sample in drawn.items():
         if sample.fewest < 2:
             got = f"{len(ranked[name]):,} target{'s' * (len(ranked[name]) != 1)} of one {unit}"

@@ -23,6 +23,7 @@ are a sample; so are groups if each of them lies within one unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, inf, nan, pi, sqrt
@@ -57,7 +58,7 @@ def unit_name(ranks: Iterable[Ranks], unit: Unit) -> str:
     """
     if unit is not None:
         return names_of("unit", unit)
-    several = list(ranks)
+    several = _distinct(ranks)
     if all(set(TRIPLE) <= one.keys.keys() for one in several):
         return CROSSED if any(shared_queries(one) >= SHARED for one in several) else "triple"
     alike = all("query" in one.keys for one in several) and several
@@ -78,10 +79,21 @@ def shared_queries(ranks: Ranks) -> float:
     return float((np.bincount(of)[query] > 1).mean())
 
 
+def _distinct(ranks: Iterable[Ranks]) -> list[Ranks]:
+    """List ranks, but only the first of those that share their targets."""
+    found: list[Ranks] = []
+    for one in ranks:
+        if not (found and one.has_targets_of(found[-1])):
+            found.append(one)
+    return found
+
+
 def unit_note(ranks: Iterable[Ranks], unit: str) -> tuple[str, ...]:
     """Note that targets of one query are dependent, if the unit does not join them."""
-    share = max((shared_queries(one) for one in ranks), default=0.0)
-    if unit not in ("target", "triple") or share < SHARED:
+    if unit not in ("target", "triple"):
+        return ()
+    share = max((shared_queries(one) for one in _distinct(ranks)), default=0.0)
+    if share < SHARED:
         return ()
     return (
         f"{100 * share:.0f} % of the targets share their query with others, which unit {unit} takes as "
@@ -254,12 +266,13 @@ class Sample:
         count = 0 if groups is None else int(groups.max(initial=-1)) + 1
         units, *others = _units(ranks, unit)
         self.crossed = tuple(Sample(ranks, ties, average, other, groups) for other in others)
+        self._weighs: NDArray[np.bool_] | None = None
         if weight is not None and not (weight > 0).all():
-            weighs = weight > 0
+            self._weighs = weighs = weight > 0
             ranks, weight = ranks[weighs], weight[weighs]
             _, units = np.unique(units[weighs], return_inverse=True)
             groups = None if groups is None else groups[weighs]
-        self.ranks, self.ties, self.unit = ranks, ties, units
+        self.ranks, self.ties, self.unit, self._average = ranks, ties, units, average
         self.weight: Floats = np.ones(len(ranks)) if weight is None else weight
         self.units = int(units.max()) + 1 if len(units) else 0
         self.group = np.zeros(len(units), dtype=np.int64)
@@ -274,6 +287,26 @@ class Sample:
 
     def __repr__(self) -> str:
         return f"Sample({len(self.ranks):,} targets, {self.units:,} units, {self.groups:,} groups)"
+
+    def of_model(self, ranks: Ranks) -> Sample:
+        """Return the sample of another model that ranked the same targets: with the same units and groups.
+
+        Parameters
+        ----------
+        ranks : Ranks
+            The ranks of the model.
+
+        Returns
+        -------
+        Sample
+            Its sample.
+        """
+        made = copy(self)
+        for name in ("tally", "_rows", "_dependence"):
+            vars(made).pop(name, None)
+        made.ranks = ranks if self._weighs is None else ranks[self._weighs]
+        made.crossed = tuple(one.of_model(ranks) for one in self.crossed)
+        return made
 
     @property
     def ways(self) -> tuple[Sample, ...]:
@@ -615,6 +648,8 @@ class Sample:
 
     @cached_property
     def _dependence(self) -> Dependence | None:
+        if self._weighs is None:  # as the evaluation has it, whose description is then shared
+            return self.ranks.dependence(self._average)
         return self.ranks.dependence(weights=self.weight)
 
     def _map_slope(self, expression: Expression, value: float) -> float:
@@ -628,6 +663,41 @@ class Sample:
         line_or_map = expression.map(null)
         assert isinstance(line_or_map, Affine)
         return line_or_map.scale
+
+
+def samples_of(
+    parts: Iterable[Ranks],
+    ties: Ties,
+    averages: Sequence[str | Sequence[str]] = ("micro",),
+    unit: str = "target",
+) -> list[Sample]:
+    """Sample the targets of each part under each average; equal targets are numbered once.
+
+    Parameters
+    ----------
+    parts : iterable of Ranks
+        The ranks.
+    ties : str
+        The tie-breaking rule.
+    averages : sequence of str or sequence of str
+        The averages.
+    unit : str
+        The resampling unit.
+
+    Returns
+    -------
+    list of Sample
+        The samples, by part and average.
+    """
+    found: list[Sample] = []
+    before: Ranks | None = None
+    for part in parts:
+        if before is not None and part.has_targets_of(before):
+            found += [one.of_model(part) for one in found[-len(averages) :]]
+        else:
+            found += [Sample(part, ties, average, unit) for average in averages]
+        before = part
+    return found
 
 
 def _units(ranks: Ranks, unit: str | Ints) -> list[Ints]:

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf, isnan, nan
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,6 +55,29 @@ MOST_KINDS = 12  # keys with more values are names, not kinds to group by
 POINTS = 60  # of a cumulative distribution of ranks
 STEPS = (2, 3, 5)  # z at which the null distribution is compared with the normal one
 CALIBRATED = ("mrr", "hits@10")  # of the mean rank, it is normal for all practical purposes
+
+
+class _OneThread:
+    """Limits BLAS to one thread while any thread is inside, as its vectors are too short for more."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+
+    def __enter__(self) -> None:
+        """Set the limit, unless another thread has."""
+        with self._lock:
+            self._limits = self._limits if self._inside else threadpool_limits(1, "blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Lift the limit, if no other thread is inside."""
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limits.restore_original_limits()
+
+
+ONE_THREAD = _OneThread()
 
 
 @dataclass(frozen=True)
@@ -205,7 +229,7 @@ class Findings:
         """The intervals of all metrics, for each data set."""
         drawn = [e for e in self.paper.expressions if e != Adjusted("chance", self.lead)]
         wanted = list(dict.fromkeys([*self.metrics, *drawn]))
-        with threadpool_limits(1, "blas"):  # the vectors are too short for threads
+        with ONE_THREAD:
             return {
                 benchmark.data: intervals(
                     benchmark.aligned, *wanted, level=self.level, unit=benchmark.unit, ties=self.ties
@@ -257,7 +281,7 @@ class Findings:
         return _later(partial(self._compare, [(c, c.aligned) for c in tested]))
 
     def _compare(self, aligned: Sequence[tuple[Benchmark, dict[str, Ranks]]]) -> dict[str, Comparison]:
-        with threadpool_limits(1, "blas"):
+        with ONE_THREAD:
             return {
                 benchmark.data: compare(
                     models,
@@ -271,8 +295,8 @@ class Findings:
             }
 
     def start(self) -> None:
-        """Start what takes longest; the limits on threads of both parts must not overlap."""
-        _ = self._intervals, self._comparing, self._calibrating
+        """Start what takes longest and leaves Python to other work meanwhile."""
+        _ = self._comparing, self._calibrating
 
     @property
     def tested(self) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints, nan_error, read_only
+from evenrank._internal.arrays import Floats, Ints, memory, nan_error, read_only
 from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.export import Framed
 from evenrank._internal.files import as_path, replacing
@@ -698,9 +698,8 @@ class Ranks(Framed):
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         held |= zip(columns.COUNTS, self._counts, strict=True)
         made = Ranks._made(*(held | changed).values())
-        keys = changed.get("keys", self.keys)
-        scored = all(keys.get(name) is self.keys.get(name) for name in SCORED)
-        if scored and changed.keys() <= {"keys", "protocol"}:
+        mine, theirs = ([memory(r.keys[k]) for k in SCORED if k in r.keys] for r in (self, made))
+        if mine == theirs and made.crossings is self.crossings and "weights" not in changed:
             vars(made)["_described"] = self._described
             vars(made)["_whole"] = vars(self).get("_whole")
         return made
@@ -956,7 +955,8 @@ class Ranks(Framed):
         """The triples of the targets as whole numbers; None if the keys do not identify them."""
         if "coded" not in self._described:
             self._described["coded"] = self._code()
-        return self._described["coded"]
+        found: Coded | None = self._described["coded"]
+        return found
 
     def _code(self) -> Coded | None:
         whole = vars(self).get("_whole")
@@ -1221,8 +1221,9 @@ def _same_targets(a: Ranks, b: Ranks, average: str | Sequence[str]) -> bool:
     if (a.crossings is None) != (b.crossings is None) or not np.array_equal(a.candidates, b.candidates):
         return False
     weighed = {*SCORED, "query", *columns.column_names("the average", average)}
-    return all(np.array_equal(a.keys.get(name), b.keys.get(name)) for name in weighed) and all(
-        name in a.keys for name in SCORED
+    return all(
+        name in a.keys and name in b.keys and np.array_equal(a.keys[name], b.keys[name])
+        for name in {*SCORED, *(weighed & (a.keys.keys() | b.keys.keys()))}
     )
 
 

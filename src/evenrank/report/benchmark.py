@@ -263,9 +263,7 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     except InputError as error:
         where = f"the models whose protocols name the data set {data} cannot be compared"
         raise error.at(where) from None
-    models = {
-        model: rows[source.where].with_targets_of(first.ranks) for model, source in found.items()
-    }
+    models = {model: rows[source.where].with_targets_of(first.ranks) for model, source in found.items()}
     return Benchmark(data, models, keys)
 
 

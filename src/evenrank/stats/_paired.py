@@ -512,7 +512,7 @@ def _possible(metric: Metric, view: View) -> tuple[float, float]:
 def _tested(
     made: Sequence[Difference], test: Test, level: float, samples: int, seed: int
 ) -> tuple[Floats, list[tuple[float, float]]]:
-    """Compute p-values, and the intervals of the differences of mean terms: all that are not rejected."""
+    """Compute p-values, and the intervals of mean differences of terms: all that are not rejected."""
     if test == "permutation":
         return _permuted(made, level, samples, seed)
     if test == "t":

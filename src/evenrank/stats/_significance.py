@@ -23,7 +23,7 @@ Test = Literal["permutation", "t", "wilcoxon"]
 Couple: TypeAlias = tuple[str, str, str]  # a metric, and two models
 Correction = Literal["holm", "bonferroni", "bh", "none"]
 BLOCK = 4_000_000  # signs drawn at once
-CACHED = 500_000  # signs summed at once
+CACHED = 1_000_000  # signs summed at once
 KEPT = 10_000_000  # sums of flips in memory at once
 
 
@@ -44,7 +44,7 @@ def permutation(
     couples: Sequence[Couple] = (),
     stretch: Floats | float = 1.0,
 ) -> Permuted:
-    """Test each column of differences by sign flips, two-sided, and find the means that are not rejected.
+    """Test each column of differences by two-sided sign flips, and find the means they do not reject.
 
     If there are at most `samples` flips of the k nonzero differences, the p-value is of all `2^k`;
     otherwise `samples` random ones are drawn, and the observed one is counted with them (Phipson and

@@ -943,7 +943,8 @@ class Ranks(Framed):
         about = known.filter, known.candidates, known.split
         if about not in self._described:
             self._described[about] = of_codes(self._coded, self.candidates, self.weights, known)
-        return self._described[about]
+        found: Dependence = self._described[about]
+        return found
 
     @cached_property
     def _described(self) -> dict[Any, Any]:

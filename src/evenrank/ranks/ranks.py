@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -42,7 +43,7 @@ from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import (
     METADATA,
     SHARED,
-    key_array,
+    KeyColumns,
     numbers,
     read_shared_triples,
     read_table,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 TRIPLE = ("head", "relation", "tail")
 SCORED = (*TRIPLE, "side")  # keys that tell which targets share scores
+NUMBERED = 1_000_000  # rows whose numbered keys are kept
 REMEMBERED = 4  # sets of targets that are compared with others, to describe equal ones once
 PREVIEW = 10  # rows that a notebook shows
 
@@ -391,7 +393,7 @@ class Ranks(Framed):
         candidates: ArrayLike | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
         where: str = "table",
-    ) -> Self:
+    ) -> Ranks:
         """Create ranks from a polars, pandas or Arrow table with the columns of the file schema.
 
         Parameters
@@ -440,8 +442,8 @@ class Ranks(Framed):
         frame = with_our_names(frame, *["candidates"] * (candidates is not None))
         return cls.from_named(frame, where, candidates, protocol)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Ranks:
+    @staticmethod
+    def load(path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Ranks:
         """Read ranks from a Parquet or CSV file.
 
         Parameters
@@ -462,13 +464,7 @@ class Ranks(Framed):
         InputError
             If the file cannot be read or is no file of ranks.
         """
-        path = as_path(path)
-        frame, protocol = read_table(path)
-        with columns.errors_name_file(str(path)):
-            frame = with_our_names(frame, *["candidates"] * (candidates is not None))
-            ranks = cls.from_named(frame, str(path), candidates, protocol)
-        shared = read_shared_triples(path)
-        return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
+        return load(as_path(path), candidates)
 
     @classmethod
     def from_named(
@@ -477,13 +473,16 @@ class Ranks(Framed):
         where: str,
         candidates: ArrayLike | None,
         protocol: Protocol | Mapping[str, Any] | None,
-    ) -> Self:
+        keys: KeyColumns | None = None,
+    ) -> Ranks:
         """Create ranks from a table whose columns have the names of the file schema, without aliases.
 
         Parameters
         ----------
         frame, where, candidates, protocol
             As for `from_frame`.
+        keys : KeyColumns, optional
+            The keys of tables that were read before.
 
         Returns
         -------
@@ -493,11 +492,12 @@ class Ranks(Framed):
         have = set(frame.columns)
         if candidates is None and "candidates" in have:
             candidates = numbers(frame, "candidates")
-        builders: dict[tuple[str, ...], Callable[..., Self]] = {
+        builders: dict[tuple[str, ...], Callable[..., Ranks]] = {
             ("better", "equal"): cls,
             ("optimistic", "pessimistic"): cls.between,
             ("rank",): cls.of,
         }
+        keys = KeyColumns() if keys is None else keys
         names = next((names for names in builders if have.issuperset(names)), None)
         if names is None:
             raise _columns_missing(where, frame.columns)
@@ -506,9 +506,8 @@ class Ranks(Framed):
             *(numbers(frame, name) for name in names),
             candidates,
             weights=numbers(frame, "weight") if "weight" in have else None,
-            keys={name: key_array(frame[name]) for name in frame.columns if name not in taken},
             protocol=protocol,
-        )
+        )._with(keys={n: keys.array(frame[n]) for n in frame.columns if n not in taken})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranks and their protocol to a file, atomically.
@@ -674,6 +673,7 @@ class Ranks(Framed):
         alike = (theirs is None) if mine is None else theirs is not None and np.array_equal(mine, theirs)
         crossings = self._crossings_of(other.keys)
         made = self._with(keys=other.keys, weights=theirs if alike else mine, crossings=crossings)
+        vars(made)["_numbered"] = other._numbered
         equal = alike and np.array_equal(self.candidates, other.candidates)
         if equal and Crossings.equal(crossings, other.crossings):
             vars(made)["_described"] = other._described
@@ -699,6 +699,7 @@ class Ranks(Framed):
         held |= zip(columns.COUNTS, self._counts, strict=True)
         made = Ranks._made(*(held | changed).values())
         mine, theirs = ([memory(r.keys[k]) for k in SCORED if k in r.keys] for r in (self, made))
+        vars(made)["_numbered"] = self._numbered
         if mine == theirs and made.crossings is self.crossings and "weights" not in changed:
             vars(made)["_described"] = self._described
             vars(made)["_whole"] = vars(self).get("_whole")
@@ -881,12 +882,29 @@ class Ranks(Framed):
         names = columns.column_names("keys", by)
         if names == ["triple"] and "triple" not in self.keys:
             names = list(TRIPLE)
-        return (self._query() if names == ["query"] else self._codes(names))[0]
+        if names == ["query"] and "query" not in self.keys:
+            found: Ints = self._once(("queries",), SCORED, self._query)[0]
+        else:
+            found = self._once(("rows", *names), names, partial(self._codes, names))[0]
+        return found.copy() if len(self) <= NUMBERED else found
+
+    def _once(self, what: tuple[str, ...], of: Sequence[str], make: Callable[[], Any]) -> Any:
+        """Number key columns once, for all ranks that share them; large ones each time, for memory."""
+        used = [self.keys[name] for name in of if name in self.keys]
+        if len(self) > NUMBERED:
+            return make()
+        at = what, *map(memory, used)
+        if at not in self._numbered:
+            self._numbered[at] = used, make()  # the columns are kept, so that no others take their place
+        return self._numbered[at][1]
+
+    @cached_property
+    def _numbered(self) -> dict[Any, tuple[list[NDArray[Any]], Any]]:
+        """The numbers of key columns and of what they identify; ranks with the same columns share it."""
+        return {}
 
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
-        """Number the queries, by the key `query`, or by side, relation and given entity."""
-        if "query" in self.keys:
-            return self._codes(["query"])
+        """Number the queries by side, relation and given entity."""
         missing = [name for name in ("head", "relation", "tail", "side") if name not in self.keys]
         if missing:
             raise InputError(
@@ -912,7 +930,9 @@ class Ranks(Framed):
                     got=repr(name),
                     allowed=", ".join(self.keys) or "(there are none)",
                 )
-        return columns.encode([self.keys[name] for name in names])
+        return columns.combined(
+            [self._once((name,), [name], partial(columns.numbered, self.keys[name])) for name in names]
+        )
 
     def dependence(
         self, average: str | Sequence[str] = "micro", *, weights: ArrayLike | None = None
@@ -1124,6 +1144,35 @@ class Groups:
             protocol=self.ranks.protocol.updated({"average": average_name(average)}),
             chance=chance,
         )
+
+
+def load(path: Path, candidates: ArrayLike | None = None, keys: KeyColumns | None = None) -> Ranks:
+    """Read ranks as `Ranks.load` does; key columns that are equal to those read before are shared."""
+    frame, protocol = read_table(path)
+    with columns.errors_name_file(str(path)):
+        frame = with_our_names(frame, *["candidates"] * (candidates is not None))
+        ranks = Ranks.from_named(frame, str(path), candidates, protocol, keys)
+    shared = read_shared_triples(path)
+    return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
+
+
+def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> list[Ranks]:
+    """Read several files of ranks; equal key columns are converted once.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        The files.
+    candidates : array_like of int, optional
+        Numbers of candidates, for files without them.
+
+    Returns
+    -------
+    list of Ranks
+        The ranks of each file.
+    """
+    keys = KeyColumns()
+    return [load(path, candidates, keys) for path in paths]
 
 
 def _key_columns(keys: Mapping[str, ArrayLike] | None, rows: int) -> dict[str, NDArray[Any]]:

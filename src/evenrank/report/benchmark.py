@@ -26,8 +26,9 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
+from evenrank.ranks.files import KeyColumns
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import SCORED, Ranks
+from evenrank.ranks.ranks import SCORED, Ranks, load
 from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
 TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
@@ -169,10 +170,10 @@ def _split(count: int, **found: Any) -> list[Histogram]:
     ]
 
 
-def read(path: Path, candidates: int | None = None) -> list[Source]:
+def read(path: Path, candidates: int | None = None, keys: KeyColumns | None = None) -> list[Source]:
     """Read a file of ranks, or all ranks that are stored in a report."""
     if path.suffix.lower() not in (".html", ".htm"):
-        return [Source(str(path), Ranks.load(path, candidates=candidates), path.stem)]
+        return [Source(str(path), load(path, candidates, keys), path.stem)]
     raw = reading.content(path)
     with reading.translated(path):
         text = raw.decode()
@@ -313,16 +314,19 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
     frame = reading.read_parquet(b64decode(kept["parquet"]), where)
     column = {name: frame[name].to_numpy() for name in frame.columns}
     keys = {name.removeprefix("key "): c for name, c in column.items() if name.startswith("key ")}
+    first: Ranks | None = None
     for i, model in enumerate(kept["models"]):
         ranks = Ranks(
             column[f"better {i}"],
             column[f"equal {i}"],
             column.get("candidates"),
             weights=column.get("weight"),
-            keys=keys,
+            keys=keys if first is None else None,
             protocol=model["protocol"],
         )
+        ranks = ranks if first is None else ranks.with_targets_of(first)
         if kept.get("shared_triples") is not None:
             ranks = ranks.with_shared_triples(kept["shared_triples"], where)
+        first = first or ranks
         name = str(model["model"])
         yield Source(f"{name} in {where}", ranks, name, str(kept.get("on", "")))

@@ -48,7 +48,7 @@ from evenrank.ranks.evaluation import Evaluation, NotEvaluatedError
 from evenrank.ranks.paper import DEFAULT, Style
 from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import differences, shared
-from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
+from evenrank.ranks.ranks import Ranks, evaluate_ranks, load_several, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
 from evenrank.stats import Intervals, Method, intervals, summarize_runs
 from evenrank.stats.averages import AVERAGES, averages, one_count
@@ -185,7 +185,7 @@ def evaluate_command(
             do="name one file per model",
         )
     paths = list(map(Path, ranks))
-    loaded = [Ranks.load(path, candidates=candidates) for path in paths]
+    loaded = load_several(paths, candidates)
     if chance is not None:
         loaded = [one.with_protocol(chance=chance) for one in loaded]
     unknown = [

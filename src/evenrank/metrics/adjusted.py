@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
-from evenrank.metrics.chance import Dependent, NullDistribution
+from evenrank.metrics.chance import Dependent, Null
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import MR, MRR, NDCG, Metric, Statistic
 from evenrank.metrics.tally import Tallied, Tally, as_tally
@@ -87,7 +87,7 @@ class Affine:
         return f"{self.scale:.6g} x {'-' if self.offset < 0 else '+'} {abs(self.offset):.6g}"
 
 
-def ratio(null: NullDistribution) -> Affine:
+def ratio(null: Null) -> Affine:
     """Divide by the expected value under random ranking."""
     mean = float(null.mean())
     if mean == 0:
@@ -95,13 +95,13 @@ def ratio(null: NullDistribution) -> Affine:
     return Affine(1.0 / mean, points=((mean, 1.0),))
 
 
-def index(null: NullDistribution) -> Affine:
+def index(null: Null) -> Affine:
     """Map the chance level to 0 and the best value to 1."""
     _check_adjustable(null, "index")
     return Affine.through((float(null.mean()), 0.0), (null.best, 1.0))
 
 
-def z(null: NullDistribution) -> Affine:
+def z(null: Null) -> Affine:
     """Count standard deviations from the chance level, positive where better."""
     _check_adjustable(null, "z")
     better = 1.0 if null.metric.increasing else -1.0
@@ -110,26 +110,25 @@ def z(null: NullDistribution) -> Affine:
     return Affine(scale, -scale * mean, ((mean, 0.0),))
 
 
-def chance(null: NullDistribution) -> Affine:
+def chance(null: Null) -> Affine:
     """Map every value to the chance level."""
     return Affine(0.0, null.mean())
 
 
-def _check_adjustable(null: NullDistribution, name: str) -> None:
+def _check_adjustable(null: Null, name: str) -> None:
     if null.metric.increasing is None:
         raise no_direction(null.metric)
     if null.certain or (float(null.mean()) == null.best and float(null.var()) == 0):
-        hits = isinstance(null.metric, Metric) and null.metric.f.k is not None
         raise DegenerateError(
             f"{name}({null.metric}) is undefined: every ranking has the value "
             f"{float(null.mean()):.6g}, the best possible",
-            got=f"at most {int(null.sizes.size.max())} candidates",
-            do="rank more candidates" + ", or use a smaller k" * hits,
+            got=f"at most {null.most_candidates} candidates",
+            do="rank more candidates" + ", or use a smaller k" * null.has_cutoff,
         )
     if name == "z" and float(null.var()) == 0:
         raise DegenerateError(
             f"z({null.metric}) is undefined: the variance of the null distribution underflows",
-            got=f"mean {float(null.mean()):.6g} over {null.sizes.n:,} targets",
+            got=f"mean {float(null.mean()):.6g} over {null.extent}",
             do=f"use index({null.metric})",
         )
 
@@ -143,7 +142,7 @@ def no_direction(metric: Metric | Statistic) -> NullDistributionError:
 
 
 AdjustmentName = Literal["chance", "ratio", "index", "z", "phi"]
-LINES: dict[str, Callable[[NullDistribution], Affine]] = {
+LINES: dict[str, Callable[[Null], Affine]] = {
     "chance": chance,
     "ratio": ratio,
     "index": index,
@@ -251,12 +250,12 @@ class Adjusted:
             return "Berrendorf et al. 2020"
         return "Hoyt et al. 2022"
 
-    def map(self, null: NullDistribution) -> Callable[[float], float]:
+    def map(self, null: Null) -> Callable[[float], float]:
         """Return the map from raw to adjusted values.
 
         Parameters
         ----------
-        null : NullDistribution
+        null : Null
             The null distribution of the metric.
 
         Returns
@@ -273,7 +272,7 @@ class Adjusted:
         self,
         ranks: Tally | Tallied | ArrayLike,
         ties: Ties = "expected",
-        null: NullDistribution | None = None,
+        null: Null | None = None,
     ) -> float:
         """Compute the chance-adjusted metric.
 
@@ -283,7 +282,7 @@ class Adjusted:
             The ranks, with numbers of candidates.
         ties : str
             The tie-breaking rule.
-        null : NullDistribution, optional
+        null : Null, optional
             The null distribution of the metric, if it is known already.
 
         Returns

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
-from math import exp, expm1, inf, sqrt
-from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+from math import inf, sqrt
+from typing import Any, Protocol, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,9 @@ from evenrank.errors import InputError, NullDistributionError, Option
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
 from evenrank.metrics.chance._moment import Moment, infinite
+from evenrank.metrics.chance._null import Chance as Chance
+from evenrank.metrics.chance._null import Method as Method
+from evenrank.metrics.chance._null import Null as Null
 from evenrank.metrics.chance._order import Extreme, Quantile
 from evenrank.metrics.chance._power import PowerMean
 from evenrank.metrics.chance._scorer import inflation
@@ -40,8 +43,6 @@ from evenrank.metrics.chance.dependence import Dependence as Dependence
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tallied, Tally
 
-Method = Literal["exact", "enumerate", "sample", "simulate"]
-Chance = Literal["scorer", "independent"]
 evaluate_rows = _check.values  # a metric on each row of a matrix of ranks
 FEW_OUTCOMES = 20_000  # up to here, tails are computed by enumeration
 
@@ -56,7 +57,7 @@ class Computation(Protocol):
         """Compute log P(at least as good as the value)."""
 
 
-class NullDistribution:
+class NullDistribution(Null):
     """The distribution of a metric under random ranking: every rank is uniform on its candidates.
 
     Use `evenrank.chance`, which parses metrics and accepts numbers of candidates in any form.
@@ -85,6 +86,8 @@ class NullDistribution:
     >>> NullDistribution(IGMR, read_sizes({14_541: 40_932})).std()  # Hoyt et al. use Monte Carlo
     9.2...e-07
     """
+
+    metric: Metric | Statistic
 
     def __init__(
         self,
@@ -117,8 +120,7 @@ class NullDistribution:
 
     def __repr__(self) -> str:
         """Summarise metric, targets and mean."""
-        targets = f"{self.sizes.n:,} target{'s' * (self.sizes.n != 1)}"
-        return f"NullDistribution({self.metric}; {targets}; {_span(self.sizes.size)} candidates)"
+        return f"NullDistribution({self.metric}; {self.extent}; {_span(self.sizes.size)} candidates)"
 
     @property
     def chance(self) -> Chance:
@@ -130,101 +132,26 @@ class NullDistribution:
         """The value when every rank is 1."""
         return self.metric.best
 
-    def mean(self) -> Moment:
-        """Compute the mean.
+    @property
+    def extent(self) -> str:
+        """The number of targets, as plain text."""
+        return f"{self.sizes.n:,} target{'s' * (self.sizes.n != 1)}"
 
-        Returns
-        -------
-        float
-            The expected value under random ranking, with the attributes `method` and `error`.
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of candidates."""
+        return int(self.sizes.size.max())
 
-        Raises
-        ------
-        NullDistributionError
-            If the mean is infinite or not known exactly.
-        """
-        return self._moments[0]
+    @property
+    def has_cutoff(self) -> bool:
+        """Whether the metric is hits@k."""
+        return isinstance(self.metric, Metric) and self.metric.f.k is not None
 
-    def var(self) -> Moment:
-        """Compute the variance.
-
-        Returns
-        -------
-        float
-            The variance, with the attributes `method` and `error`.
-        """
-        return self._variance
-
-    def std(self) -> Moment:
-        """Compute the standard deviation.
-
-        Returns
-        -------
-        float
-            The standard deviation, with the attributes `method` and `error`.
-        """
-        variance = self._variance
-        root = sqrt(variance)
-        error = variance.error / (2.0 * root) if root else 0.0
-        return Moment(root, variance.method, error)
-
-    def sf(self, value: float) -> Moment:
-        """Compute the probability that a random ranking is at least as good as `value`.
-
-        Parameters
-        ----------
-        value : float
-            A value of the metric.
-
-        Returns
-        -------
-        float
-            The survival function, which is a one-sided p-value, with the attributes `method` and
-            `error`, a bound on its error (a standard error if sampled).
-        """
-        log_p = self.logsf(value)
-        p = exp(log_p)
-        if log_p.method in ("sample", "simulate"):
-            error = p * log_p.error if p else 1.0 / self._samples
-        else:
-            error = p * expm1(min(log_p.error, 700.0)) if p else 0.0
-        return Moment(p, log_p.method, min(1.0, error))
-
-    def logsf(self, value: float) -> Moment:
-        """Compute the logarithm of `sf`, which does not underflow.
-
-        Parameters
-        ----------
-        value : float
-            A value of the metric.
-
-        Returns
-        -------
-        float
-            The logarithm of the probability, with the attributes `method` and `error`.
-
-        Raises
-        ------
-        InputError
-            If the value is no number.
-        NullDistributionError
-            If neither large nor small values of the metric are better.
-
-        Examples
-        --------
-        >>> from evenrank.metrics.metric import MRR
-        >>> round(NullDistribution(MRR, read_sizes({14_541: 40_932})).logsf(0.35))
-        -110456
-        """
-        if not isinstance(value, int | float | np.number) or value != value:  # NaN
-            raise InputError("a value of the metric must be a number", got=repr(value)[:40])
-        if self.metric.increasing is None:
-            raise NullDistributionError(f"{self.metric} has no p-value: no value is better or worse")
+    def _log_tail(self, value: float) -> Moment:
         if self.dependence is not None:
-            return self._scaled_tail(float(value))
+            return self._scaled_tail(value)
         few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
-        log_p = (self._enumeration if few else self._computation).log_tail(value)
-        return Moment(min(0.0, log_p), log_p.method, log_p.error)
+        return (self._enumeration if few else self._computation).log_tail(value)
 
     @cached_property
     def _computation(self) -> Computation:
@@ -261,6 +188,10 @@ class NullDistribution:
                 raise infinite(self.metric)
             return Moment(self.best, "formula"), Moment(0.0, "formula")
         return self._computation.moments()
+
+    @property
+    def _mean(self) -> Moment:
+        return self._moments[0]
 
     @cached_property
     def _variance(self) -> Moment:

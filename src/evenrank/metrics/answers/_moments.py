@@ -1,0 +1,418 @@
+"""Mean and variance of a metric of several answers under random ranking, in closed form.
+
+The positions of the m answers are a uniform m-subset of 1..N, and gains are permuted uniformly. All
+functions work on rows of shapes at once. Differences are computed without cancellation: a variance
+keeps its digits if N is large, and if nearly all candidates are answers.
+
+    sum         Var sum d_r g_r = Var(g) (sum d^2 - (sum d)^2 / N) N / (N - 1)
+    first       P(X > x) = C(N - x, m) / C(N, m) for the position X of the first answer
+    precision   moments of sum_k (1/k) x_k (1 + sum_{j<k} x_j), x_k the indicator of an answer at k, from
+                the probabilities p_j = m (m - 1) .. / N (N - 1) .. of answers at j given positions
+    auc         (N + 1) / (12 m (N - m)), that of Mann and Whitney's U
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.quadrature import DIRECT, Rule, gauss_panels
+from evenrank.errors import InputError
+from evenrank.metrics.answers.metric import MOST_GAIN, ONE, RECIPROCAL, QueryMetric
+from evenrank.metrics.answers.shapes import Shapes
+from evenrank.metrics.chance._power import harmonic
+from evenrank.metrics.chance._sum import CHUNK, uniform_moments
+from evenrank.metrics.metric import Transform
+
+STIRLING = 16.0  # from here on, four terms of Stirling's series have full precision
+
+
+def worth(metric: QueryMetric, gain: Floats) -> Floats:
+    """Return what answers of these gains add to a metric.
+
+    For the expected reciprocal rank, this is the probability that an answer satisfies the user.
+    """
+    largest = float(gain.max(initial=0.0))
+    if metric.kind == "cascade":
+        most = metric.largest or 1.0
+        if largest > most:
+            raise InputError(
+                f"{metric} requires gains up to {most:g}",
+                got=f"{largest:g}",
+                do=f"name the largest gain, e.g. err({largest:g})",
+            )
+        return np.asarray((2.0**gain - 1.0) / 2.0**most)
+    if metric.gain == "binary":
+        return np.ones_like(gain)
+    if metric.gain == "linear":
+        return gain
+    if largest > MOST_GAIN:
+        raise InputError(
+            f"{metric} requires gains up to {MOST_GAIN:g}, as it adds 2^gain - 1",
+            got=f"{largest:g}",
+            do="use linear gains, as ndcg does",
+        )
+    return np.asarray(2.0**gain - 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of shapes under a metric, with N, m and the last position K that counts as floats.
+
+    Rows without answers are treated as if they had one; their value is set to 0 in the end.
+    """
+
+    metric: QueryMetric
+    shapes: Shapes
+
+    @cached_property
+    def size(self) -> Floats:
+        """The numbers of candidates N."""
+        return self.shapes.rows["candidates"].astype(float)
+
+    @cached_property
+    def answers(self) -> Floats:
+        """The numbers of answers m."""
+        return np.asarray(np.maximum(self.shapes.rows["answers"], 1), dtype=float)
+
+    @cached_property
+    def limit(self) -> Floats:
+        """The cutoff k of each row; infinite without one."""
+        k = self.metric.k
+        if k == "answers":
+            return self.answers
+        return np.full(len(self.size), np.inf if k is None else float(k))
+
+    @property
+    def last(self) -> Floats:
+        """The last position that counts, at most N."""
+        return np.minimum(self.limit, self.size)
+
+    @property
+    def spare(self) -> Floats:
+        """The number of candidates that are no answers, N - m."""
+        return self.size - self.answers
+
+    @cached_property
+    def norm(self) -> Floats:
+        """What the sum over the answers of a query is divided by."""
+        m, k = self.answers, self.limit
+        match self.metric.norm:
+            case "one":
+                return np.ones_like(m)
+            case "k":
+                return k
+            case "answers":
+                return m
+            case "least":
+                return np.minimum(m, k)
+            case "mean":
+                return np.asarray((m + k) / 2.0)
+        ideal = self.ideal
+        return np.asarray(np.where(ideal > 0, ideal, 1.0))  # gains of zero add nothing
+
+    @cached_property
+    def ideal(self) -> Floats:
+        """The sum of the best possible order."""
+        first = np.minimum(self.answers, self.limit)
+        one = float(worth(self.metric, np.ones(1))[0])
+        k = self.metric.k
+
+        def of_gains(gains: Floats) -> Floats:
+            counted = gains[:, : k if isinstance(k, int) else None]
+            d = self.metric.discount(np.arange(1.0, counted.shape[1] + 1.0))
+            return np.asarray((worth(self.metric, counted) * d).sum(axis=1))
+
+        plain = one * first * _discount(self.metric.discount, first)[0]
+        return self.shapes.per_row(plain, of_gains)
+
+    @cached_property
+    def certain(self) -> NDArray[np.bool_]:
+        """Whether every ranking of the query has the same value."""
+        kind, all_answers = self.metric.kind, self.spare == 0
+        alike = np.ones(len(self.size), dtype=bool)
+        if self.metric.graded:
+            alike = self.shapes.per_row(np.ones(len(self.size)), _alike) > 0
+        sure = all_answers & alike
+        if self.metric.discount == ONE and kind == "sum":
+            sure |= self.last == self.size
+        elif kind == "first":
+            sure = all_answers | (self.metric.discount == ONE) & (self.limit > self.spare)
+        return np.asarray(sure | (self.shapes.rows["answers"] == 0))
+
+
+def _alike(gains: Floats) -> Floats:
+    return np.asarray(gains[:, 0] == gains[:, -1], dtype=float)
+
+
+Moments = tuple[Floats, Floats]
+
+
+def moments(metric: QueryMetric, shapes: Shapes) -> Moments:
+    """Compute mean and variance for each row of shapes."""
+    rows = Rows(metric, shapes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean, variance = _KINDS[metric.kind](rows)
+    none = shapes.rows["answers"] == 0
+    return np.where(none, 0.0, mean), np.where(rows.certain, 0.0, np.maximum(variance, 0.0))
+
+
+def best(metric: QueryMetric, shapes: Shapes) -> Floats:
+    """Compute the largest possible value for each row of shapes."""
+    rows = Rows(metric, shapes)
+    match metric.kind:
+        case "sum":
+            value = np.where(rows.ideal > 0, rows.ideal, 0.0) / rows.norm
+        case "first":
+            value = np.full(len(shapes), metric.discount.at(1))
+        case "precision":
+            value = np.minimum(rows.answers, rows.limit) / rows.norm
+        case "auc":
+            value = np.ones(len(shapes))
+    return np.where(shapes.rows["answers"] == 0, 0.0, value)
+
+
+# Sums over answers --------------------------------------------------------------------------------
+
+
+def _discount(discount: Transform, last: Floats) -> Moments:
+    """Compute mean and variance of the discount of a random position up to `last`."""
+    if discount == ONE:
+        return np.ones_like(last), np.zeros_like(last)
+    distinct, row = np.unique(last.astype(np.int64), return_inverse=True)
+    mean, variance = uniform_moments(discount, distinct)
+    return mean[row], variance[row]
+
+
+def _sum(rows: Rows) -> Moments:
+    n, m, last = rows.size, rows.answers, rows.last
+    level, spread = _discount(rows.metric.discount, last)
+    # sum of squares of the discounts about their mean over all N positions; 0 beyond the cutoff
+    discounts = last * spread + level**2 * last * ((n - last) / n)
+    one = float(worth(rows.metric, np.ones(1))[0])
+
+    def within(gains: Floats) -> Floats:
+        g = worth(rows.metric, gains)
+        return np.asarray(((g - g.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+
+    mean = rows.shapes.per_row(
+        np.full(len(n), one), lambda gains: np.asarray(worth(rows.metric, gains).mean(axis=1))
+    )
+    scatter = rows.shapes.per_row(np.zeros(len(n)), within) + m * mean**2 * (rows.spare / n)
+    variance = discounts * scatter / np.maximum(n - 1.0, 1.0)
+    return m * mean / n * (last * level) / rows.norm, variance / rows.norm**2
+
+
+# The first answer ---------------------------------------------------------------------------------
+
+
+def log_absent(n: Floats, m: Floats, x: Floats) -> Floats:
+    """Compute log P(no answer in the first x positions), `C(N - x, m) / C(N, m)`, for N - m - x >= 0.
+
+    x need not be whole. Few answers make a product. Otherwise, Stirling's formula is arranged so that
+    its leading terms do not cancel; it needs N - m - x to be large, so that x is lowered first.
+
+    >>> float(np.exp(log_absent(np.array([10.0]), np.array([3.0]), np.array([2.0])))[0]) * 15
+    7.0...
+    """
+    n, m, x = np.broadcast_arrays(n, m, x)
+    few = m <= STIRLING
+    out = np.zeros(n.shape)
+    for j in range(int(m[few].max(initial=0.0))):
+        on = few & (j < m)
+        out[on] += np.log1p(-x[on] / (n[on] - j))
+    if few.all():
+        return out
+    n, m, x = n[~few], m[~few], x[~few]
+    lowered = np.ceil(np.maximum(STIRLING - (n - m - x), 0.0))
+    y = x - lowered
+    left = n - m - y
+    # log(z! (z' + ..)! ..) by sum (z + 1/2) log z - z + c(z), grouped so that each part is small
+    log = (left + 0.5) * np.log1p(m * y / (left * n)) + m * np.log1p(-y / n) + y * np.log1p(-m / n)
+    log += _stirling(n - y) + _stirling(n - m) - _stirling(left) - _stirling(n)
+    for i in range(int(lowered.max())):
+        on = i < lowered
+        log[on] += np.log((left[on] - i) / (n[on] - y[on] - i))
+    out[~few] = log
+    return out
+
+
+def _stirling(z: Floats) -> Floats:
+    y = 1.0 / (z * z)
+    return np.asarray((1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)))) / z)
+
+
+def _first(rows: Rows) -> Moments:
+    n, m, discount = rows.size, rows.answers, rows.metric.discount
+    # the first answer is at N - m + 1 at the latest
+    last = np.minimum(rows.limit, rows.spare + 1.0)
+    if discount == ONE:
+        return _success(n, m, last)
+    mean, variance = np.empty(len(n)), np.empty(len(n))
+    # if most candidates are answers, the mean square and the squared mean nearly cancel
+    closed = (discount == RECIPROCAL) & (rows.limit > rows.spare) & (2.0 * m <= n)
+    mean[closed], variance[closed] = _reciprocal(n[closed], m[closed])
+    short = ~closed & ((last <= DIRECT) | (2.0 * m > n))  # P(X > 128) < 2^-128
+    mean[short], variance[short] = _near(discount, n[short], m[short], last[short])
+    rest = np.flatnonzero(~closed & ~short)
+    order = rest[np.argsort(last[rest], kind="stable")]
+    ends = np.flatnonzero(np.diff(last[order])) + 1
+    for part in np.split(order, ends) if len(order) else ():
+        mean[part], variance[part] = _far(discount, n[part], m[part], int(last[part[0]]))
+    return mean, variance
+
+
+def _success(n: Floats, m: Floats, last: Floats) -> Moments:
+    """Compute moments of [an answer is among the first `last`], which is symmetric in both numbers."""
+    k = np.minimum(last, n)
+    fewer, more = np.minimum(m, k), np.maximum(m, k)
+    found, absent = np.ones(len(n)), np.zeros(len(n))
+    open_ = m + k <= n
+    near = open_ & (fewer <= DIRECT)
+    for part in _chunks(np.flatnonzero(near), DIRECT):
+        at, absent[part] = _positions(n[part], more[part], fewer[part])
+        found[part] = at.sum(axis=1)
+    far = open_ & ~near
+    log = log_absent(n[far], m[far], k[far])
+    found[far], absent[far] = -np.expm1(log), np.exp(log)
+    return found, found * absent
+
+
+def _positions(n: Floats, m: Floats, last: Floats) -> tuple[Floats, Floats]:
+    """Compute P(X = x) of the first of m answers, for x up to `last` in columns, and P(X > last)."""
+    before = np.arange(last.max())
+    left = np.maximum(n[:, None] - before, 1.0)
+    go_on = np.maximum(left - m[:, None], 0.0) / left
+    absent = np.cumprod(np.concatenate([np.ones((len(n), 1)), go_on], axis=1), axis=1)
+    at = absent[:, :-1] * m[:, None] / left
+    at[before >= last[:, None]] = 0.0
+    return at, absent[np.arange(len(n)), last.astype(np.int64)]
+
+
+def _near(discount: Transform, n: Floats, m: Floats, last: Floats) -> Moments:
+    """Sum over the positions of the first answer up to 128."""
+    mean, variance = np.empty(len(n)), np.empty(len(n))
+    for part in _chunks(np.arange(len(n)), DIRECT):
+        at, absent = _positions(n[part], m[part], np.minimum(last[part], DIRECT))
+        value = discount(np.arange(1.0, at.shape[1] + 1.0))
+        mean[part], variance[part] = _of_values(at, value, absent)
+    return mean, variance
+
+
+def _far(discount: Transform, n: Floats, m: Floats, last: int) -> Moments:
+    """Sum over many positions of the first answer; its probabilities are smooth."""
+    rule = Rule([1], [last], discount)
+    mean, variance = np.empty(len(n)), np.empty(len(n))
+    for part in _chunks(np.arange(len(n)), len(rule.points)):
+        size, answers = n[part][:, None], m[part][:, None]
+        before = np.exp(log_absent(size, answers, rule.points - 1.0))
+        at = before * answers / (size - rule.points + 1.0) * rule.flat_weights
+        absent = np.exp(log_absent(n[part], m[part], np.minimum(last, n[part] - m[part])))
+        absent[n[part] - m[part] < last] = 0.0
+        mean[part], variance[part] = _of_values(at, discount(rule.points), absent)
+    return mean, variance
+
+
+def _of_values(chance: Floats, value: Floats, zero: Floats) -> Moments:
+    """Compute moments of a variable from its values and the probability that it is 0."""
+    mean = np.asarray(chance @ value)
+    return mean, (chance * (value - mean[:, None]) ** 2).sum(axis=1) + zero * mean**2
+
+
+def _reciprocal(n: Floats, m: Floats) -> Moments:
+    """Compute moments of 1/X in closed form, for m <= N/2.
+
+    E 1/X = m (H_N - H_(m-1)) / (N - m + 1), and E 1/X^2 is the same with the sum of (H_N - H_(N-i)) / i
+    over i <= N - m + 1 in place of the difference. Over i <= N, that sum is H_N^(2); the terms that are
+    too many, with j = N - i < m - 1, are added up and subtracted.
+    """
+    h, h2 = harmonic(n)
+    share = m / (n - m + 1.0)
+    over = sum_up_to(m - 2.0, lambda j, row: (h[row] - harmonic(j)[0]) / (n[row] - j))
+    mean = share * (h - np.where(m > 1, harmonic(np.maximum(m - 1.0, 1.0))[0], 0.0))
+    return mean, share * (h2 - over) - mean**2
+
+
+def sum_up_to(last: Floats, term: Callable[[Floats, Ints], Floats]) -> Floats:
+    """Sum `term(j, row)` over 0 <= j <= last, for each row; none if `last` is negative.
+
+    Terms must be as smooth in j as log j is. They are added up one by one until `DIRECT`, and beyond on
+    panels within a factor of two.
+    """
+    out = np.zeros(len(last))
+    order = np.argsort(-last, kind="stable")
+    descending = -last[order]
+    direct = np.where(last < 1.5 * DIRECT, last, DIRECT - 1.0)  # a panel must not be short
+    for j in range(int(direct.max(initial=-1.0)) + 1):
+        row = order[: int(np.searchsorted(descending, -float(j), side="right"))]
+        row = row[direct[row] >= j]
+        out[row] += term(np.full(len(row), float(j)), row)
+    long = np.flatnonzero(last >= 1.5 * DIRECT)
+    ratio = (last[long] + 1.0) / DIRECT
+    pieces = np.ceil(np.log2(ratio))
+    for i in range(int(pieces.max(initial=0.0))):
+        on = pieces > i
+        row, step = long[on], ratio[on] ** (1.0 / pieces[on])
+        start, stop = (np.rint(DIRECT * step ** (i + more)) for more in (0, 1))
+        for part in _chunks(np.arange(len(row)), 64):
+            points, weights = gauss_panels(start[part], stop[part] - start[part])
+            each = np.repeat(row[part], points.shape[1])
+            values = term(points.ravel(), each).reshape(points.shape)
+            out[row[part]] += (values * weights).sum(axis=1)
+    return out
+
+
+def _chunks(rows: Ints, width: int) -> list[Ints]:
+    step = max(1, 4 * CHUNK // max(1, width))
+    return [rows[i : i + step] for i in range(0, len(rows), step)]
+
+
+# Average precision --------------------------------------------------------------------------------
+
+
+def _precision(rows: Rows) -> Moments:
+    n, m, last, spare = rows.size, rows.answers, rows.last, rows.spare
+    h, h2 = harmonic(last)
+    pairs = last - h  # sum of (k - 1)/k
+    below, mixed = h - h2, (h * h - h2) / 2.0  # of (k - 1)/k^2, and of 1/(j k) over j < k
+    lower = last - 3.0 * h + 2.0 * h2  # of (k - 1)(k - 2)/k^2
+    shared = 2.0 * pairs - (h * h - h2)  # of 2 (i - 1)/(i k) over i < k, twice
+    p1 = m / n
+    p2 = p1 * _over(m - 1.0, n - 1.0)
+    p3 = p2 * _over(m - 2.0, n - 2.0)
+    of_one = p1 * (spare / n) * (h2 - _over(h * h - h2, n - 1.0))
+    rest = p2 * spare  # a factor of all that follows: nothing cancels if nearly all are answers
+    covariance = _over(rest, n - 2.0) * (below + mixed - 2.0 * h * pairs / n)
+    square = -_over(rest * (4.0 * n * m - 6.0 * (n + m) + 6.0), (n - 2.0) * (n - 3.0)) / (n * (n - 1.0))
+    of_pairs = (
+        square * pairs**2
+        + _over(rest * (n + m - 5.0), (n - 2.0) * (n - 3.0)) * below
+        + _over(p3 * spare, n - 3.0) * (lower + 2.0 * shared)
+    )
+    # among three candidates there are no four positions
+    of_pairs = np.where(n == 3.0, p2 * below - (p2 * pairs) ** 2, of_pairs)
+    variance = of_one + 2.0 * covariance + of_pairs
+    return (p1 * h + p2 * pairs) / rows.norm, variance / rows.norm**2
+
+
+def _over(x: Floats, y: Floats) -> Floats:
+    """Divide, with 0 for x / 0: such terms are empty, as there are too few candidates."""
+    return np.asarray(np.divide(x, y, out=np.zeros(len(x)), where=y > 0))
+
+
+def _auc(rows: Rows) -> Moments:
+    n, m = rows.size, rows.answers
+    return np.full(len(n), 0.5), (n + 1.0) / (12.0 * m * rows.spare)
+
+
+_KINDS: dict[str, Callable[[Rows], Moments]] = {
+    "sum": _sum,
+    "first": _first,
+    "precision": _precision,
+    "auc": _auc,
+}

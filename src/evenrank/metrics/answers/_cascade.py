@@ -1,7 +1,7 @@
 """Moments of the expected reciprocal rank, `sum_s V_s / X_s` over the answers from the top.
 
-X_s is the position of the s-th answer, and `V_s = R_(s) prod_{j<s} (1 - R_(j))` the probability that it is
-the first to satisfy the user. Under random ranking, positions and the order of gains are independent:
+X_s is the position of the s-th answer, and `V_s = R_(s) prod_{j<s} (1 - R_(j))` the probability that it
+is the first to satisfy the user. Under random ranking, positions and the order of gains are independent:
 
     E ERR   = sum_s E[1/X_s] E[V_s]
     E ERR^2 = sum_{s,t} E[1/(X_s X_t)] E[V_s V_t]

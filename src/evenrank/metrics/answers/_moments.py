@@ -339,37 +339,35 @@ def _reciprocal(n: Floats, m: Floats) -> Moments:
     """
     h, h2 = harmonic(n)
     share = m / (n - m + 1.0)
-    over = sum_up_to(m - 2.0, lambda j, row: (h[row] - harmonic(j)[0]) / (n[row] - j))
-    mean = share * (h - np.where(m > 1, harmonic(np.maximum(m - 1.0, 1.0))[0], 0.0))
+    mean = share * (h - np.where(m > 1, harmonic(m - 1.0)[0], 0.0))
+    order = np.argsort(-m, kind="stable")
+    over = np.empty(len(n))
+    over[order] = _sum_over_answers(n[order], m[order], h[order])
     return mean, share * (h2 - over) - mean**2
 
 
-def sum_up_to(last: Floats, term: Callable[[Floats, Ints], Floats]) -> Floats:
-    """Sum `term(j, row)` over 0 <= j <= last, for each row; none if `last` is negative.
+def _sum_over_answers(n: Floats, m: Floats, h: Floats) -> Floats:
+    """Sum (H_N - H_j) / (N - j) over j < m - 1 for descending m.
 
-    Terms must be as smooth in j as log j is. They are added up one by one until `DIRECT`, and beyond on
-    panels within a factor of two.
+    Terms are added up one by one until `DIRECT`, and beyond on panels within a factor of two.
     """
-    out = np.zeros(len(last))
-    order = np.argsort(-last, kind="stable")
-    descending = -last[order]
-    direct = np.where(last < 1.5 * DIRECT, last, DIRECT - 1.0)  # a panel must not be short
-    for j in range(int(direct.max(initial=-1.0)) + 1):
-        row = order[: int(np.searchsorted(descending, -float(j), side="right"))]
-        row = row[direct[row] >= j]
-        out[row] += term(np.full(len(row), float(j)), row)
-    long = np.flatnonzero(last >= 1.5 * DIRECT)
-    ratio = (last[long] + 1.0) / DIRECT
+    out, terms = np.zeros(len(n)), m - 1.0
+    direct = np.where(terms < 1.5 * DIRECT, terms, DIRECT)  # so that no panel is short
+    table = np.append(0.0, np.cumsum(1.0 / np.arange(1.0, 2.0 * DIRECT)))
+    for j in range(int(direct.max(initial=0.0))):
+        on = slice(int(np.searchsorted(-direct, -float(j))))
+        out[on] += (h[on] - table[j]) / (n[on] - j)
+    long = np.flatnonzero(terms >= 1.5 * DIRECT)
+    ratio = terms[long] / DIRECT
     pieces = np.ceil(np.log2(ratio))
     for i in range(int(pieces.max(initial=0.0))):
         on = pieces > i
         row, step = long[on], ratio[on] ** (1.0 / pieces[on])
         start, stop = (np.rint(DIRECT * step ** (i + more)) for more in (0, 1))
         for part in _chunks(np.arange(len(row)), 64):
-            points, weights = gauss_panels(start[part], stop[part] - start[part])
-            each = np.repeat(row[part], points.shape[1])
-            values = term(points.ravel(), each).reshape(points.shape)
-            out[row[part]] += (values * weights).sum(axis=1)
+            j, weights = gauss_panels(start[part], stop[part] - start[part])
+            size, total = n[row[part]][:, None], h[row[part]][:, None]
+            out[row[part]] += ((total - harmonic(j)[0]) / (size - j) * weights).sum(axis=1)
     return out
 
 

@@ -154,7 +154,7 @@ class QueryNull(Null):
         return p if p.method != "normal" else Moment(p, p.method, min(1.0, self._normal_error))
 
     def _average(self, per_row: Floats) -> float:
-        """Average over queries; shapes are sorted, so that no bit depends on the order of the queries."""
+        """Average over queries; shapes are sorted, so that the order of queries changes no bit."""
         return float((self._mass * per_row).sum()) / self._total
 
     @cached_property

@@ -191,6 +191,11 @@ class Rule:
         """The weights of the points, ones included."""
         return np.ones(len(self.points)) if self._unit else self.weights
 
+    @property
+    def owner(self) -> Ints:
+        """The number of the range of each point."""
+        return np.repeat(np.arange(len(self._starts)), np.diff(self._starts, append=len(self.points)))
+
     def sum(self, values: Floats) -> Floats:
         """Sum values given at `points` (last axis) over each range."""
         weighted = values if self._unit else values * self.weights

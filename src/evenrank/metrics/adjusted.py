@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.chance import Dependent, Null
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import MR, MRR, NDCG, Metric, Statistic
@@ -170,12 +171,12 @@ class Adjusted:
     """
 
     adjustment: AdjustmentName
-    metric: Metric | Statistic
+    metric: Metric | Statistic | QueryMetric
 
     def __post_init__(self) -> None:
         """Check that the metric can be adjusted."""
         check_choice("adjustment", self.adjustment, get_args(AdjustmentName))
-        if not isinstance(self.metric, Metric | Statistic):
+        if not isinstance(self.metric, Metric | Statistic | QueryMetric):
             raise InputError(
                 "only metrics without adjustment can be adjusted", got=repr(self.metric)[:40]
             )
@@ -310,4 +311,4 @@ class Adjusted:
         return f"Adjusted({str(self)!r})"
 
 
-Expression = Metric | Statistic | Adjusted
+Expression = Metric | Statistic | QueryMetric | Adjusted

@@ -16,8 +16,12 @@ from evenrank._internal.optional import need
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, EvenrankError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import Chance, Dependence, NullDistribution
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.null import QueryNull
+from evenrank.metrics.answers.tally import QueryTally
+from evenrank.metrics.chance import Chance, Dependence, Null, NullDistribution
 from evenrank.metrics.grammar import Metrics, listed, parse, parse_metric
+
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties
@@ -44,6 +48,14 @@ DEFAULT_WIDE = [
     "index(mr)",
     "z(mrr)",
 ]
+ANSWERS = [
+    *("map", "mrr", "ndcg@10", "recall@10", "precision@10", "success@10"),
+    *("chance(map)", "chance(mrr)", "chance(ndcg@10)", "chance(recall@10)", "chance(precision@10)"),
+    *("chance(success@10)", "index(map)", "index(mrr)", "index(ndcg@10)", "index(recall@10)"),
+    *("index(precision@10)", "index(success@10)", "z(map)", "z(mrr)", "z(ndcg@10)", "z(recall@10)"),
+    *("z(precision@10)", "z(success@10)"),
+]
+ANSWERS_WIDE = ["count", "map", "mrr", "ndcg@10", "recall@10", "index(map)", "index(ndcg@10)", "z(map)"]
 COUNT = Statistic("count")
 # of these, what a narrow terminal may do without, the most dispensable first
 OPTIONAL = ("index(mr)", "mr", "hits@1", "index(hits@10)", "z(mrr)", "count", "hits@10", "index(mrr)")
@@ -89,6 +101,8 @@ class Evaluation(Shown, Mapping[str, V]):
         Remarks below the table, such as why a value is undefined.
     sorted_by : str
         The metric that gave the groups their order, if any: tables always show it.
+    row_name : str
+        What is counted: targets or queries.
 
     Examples
     --------
@@ -111,6 +125,7 @@ class Evaluation(Shown, Mapping[str, V]):
     protocol: Protocol = field(default_factory=Protocol)
     notes: tuple[str, ...] = ()
     sorted_by: str = ""
+    row_name: str = "target"
 
     def __post_init__(self) -> None:
         """Hold the arrays as read-only views."""
@@ -486,8 +501,18 @@ class Evaluation(Shown, Mapping[str, V]):
         if self.counts:
             total = sum(self.counts)
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
-            lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
+            lines.append(f"{counted(total, self.row_name)}, {tied:.1%} tied")
         return [*lines, self.protocol.note()]
+
+
+def counted(number: int, name: str) -> str:
+    """Write a number of targets or queries.
+
+    >>> counted(1, "query"), counted(2000, "query")
+    ('1 query', '2,000 queries')
+    """
+    plural = f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+    return f"{number:,} {name if number == 1 else plural}"
 
 
 def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -526,7 +551,7 @@ def within(some: int, rows: int, names: tuple[str, ...]) -> str:
     return f" (in {some} of {rows} {what})" if rows > 1 else ""
 
 
-def bare(expression: Expression) -> Metric | Statistic:
+def bare(expression: Expression) -> Metric | Statistic | QueryMetric:
     """Return the metric without its adjustment."""
     return expression.metric if isinstance(expression, Adjusted) else expression
 
@@ -586,10 +611,10 @@ class _Nulls:
     """The null distributions of metrics for one group of ranks."""
 
     def __init__(
-        self, tally: Tally, dependences: Dependences | None, chance: Chance | None, why: str
+        self, tally: Tally | QueryTally, dependences: Dependences | None, chance: Chance | None, why: str
     ) -> None:
         self.tally, self._dependences, self.chance, self.why = tally, dependences, chance, why
-        self._cache: dict[tuple[Metric | Statistic, bool], NullDistribution] = {}
+        self._cache: dict[tuple[Metric | Statistic | QueryMetric, bool], Null] = {}
         self._not_exact: set[str] = set()
 
     @cached_property
@@ -599,13 +624,30 @@ class _Nulls:
             return None
         return self._dependences()
 
-    def of(self, expression: Adjusted) -> NullDistribution:
+    def value(self, metric: Metric | Statistic | QueryMetric, rule: Ties) -> float:
+        """Compute a metric under a tie-breaking rule."""
+        if not isinstance(self.tally, QueryTally):
+            return metric(self.tally, rule)
+        if metric == COUNT:
+            return float(self.tally.count)
+        query_metric = for_answers(metric)
+        value = self.tally.value(query_metric, rule)  # type: ignore[arg-type]  # checked by the tally
+        if value != value:
+            raise DegenerateError(f"{metric} is undefined: all candidates are answers")
+        return value
+
+    def of(self, expression: Adjusted) -> Null:
         """Return the null distribution that an adjustment needs; only z-scores depend on variances."""
         spread = expression.adjustment in ("z", "phi")
         key = expression.metric, spread
         if key not in self._cache:
             dependence = self.dependence if spread else None
-            null = NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
+            if isinstance(self.tally, QueryTally):
+                null: Null = QueryNull(for_answers(expression.metric), self.tally.shapes)
+            elif isinstance(expression.metric, QueryMetric):
+                raise expression.metric.not_of_ranks()
+            else:
+                null = NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
             self._cache[key] = null
             if dependence is not None and null.var().method == "independent":
                 self._not_exact.add(
@@ -616,7 +658,7 @@ class _Nulls:
     @property
     def notes(self) -> set[str]:
         """What the z-scores are only approximations of."""
-        if self.chance == "independent":
+        if self.chance == "independent" or isinstance(self.tally, QueryTally):
             return set()
         if self.dependence is None:
             return {INDEPENDENT.format(self.why)}
@@ -624,7 +666,7 @@ class _Nulls:
 
 
 def evaluate(
-    tallies: Sequence[Tally],
+    tallies: Sequence[Tally] | Sequence[QueryTally],
     metrics: Iterable[Metrics] = (),
     *,
     default: Iterable[str] = (),
@@ -635,11 +677,15 @@ def evaluate(
     dependences: Sequence[Dependences] = (),
     chance: Chance | None = None,
     independent: str = NO_TRIPLES,
+    zero: bool = False,
 ) -> Evaluation[Any]:
     """Evaluate metrics on tallies, one row each.
 
     For z-scores, `dependences` describe which ranks of each tally depend on each other; without them, or
     if `chance` is "independent", ranks are taken as independent; `independent` says why.
+
+    Tallies of queries have the metrics that are evaluated; with `zero`, queries without answers have the
+    value 0 instead of being left out.
 
     Values that are undefined for a group, or in the default table, become NaN with a note. For ranks
     without labels, an undefined metric that was requested by name raises an error.
@@ -667,7 +713,8 @@ def evaluate(
     for row, tally in enumerate(tallies):
         nulls = _Nulls(tally, dependences[row] if dependences else None, chance, independent)
         nulls_by_row.append(nulls)
-        raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
+        raw = cache(nulls.value)
+        answered = tally.answered if zero and isinstance(tally, QueryTally) else 1.0
         for column, expression in enumerate(wanted):
             metric = bare(expression)
             for layer, rule in enumerate(rules):
@@ -675,6 +722,8 @@ def evaluate(
                     value = raw(metric, rule)
                     if isinstance(expression, Adjusted):
                         value = expression.map(nulls.of(expression))(value)
+                    if not isinstance(expression, Adjusted) or expression.adjustment == "chance":
+                        value *= answered
                     values[layer, row, column] = value
                 except (DegenerateError, NullDistributionError) as error:
                     if strict:
@@ -691,13 +740,14 @@ def evaluate(
     if nulls_by_row and any(isinstance(e, Adjusted) and e.adjustment in ("z", "phi") for e in wanted):
         some = {note for nulls in nulls_by_row for note in nulls.notes}
         notes += sorted(some)
-        alone = any(nulls.dependence is None for nulls in nulls_by_row)
-        protocol = replace(protocol, chance="independent" if alone else "scorer")
+        if not isinstance(tallies[0], QueryTally):  # different queries share no scores
+            alone = any(nulls.dependence is None for nulls in nulls_by_row)
+            protocol = replace(protocol, chance="independent" if alone else "scorer")
+    notes += _notes_of_queries(tallies, wanted, zero)
     if left_out:
+        without = "without answers" if isinstance(tallies[0], QueryTally) else "of weight zero"
         named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
-        notes.append(
-            f"{len(left_out)} group{'s' * (len(left_out) != 1)} of weight zero left out: {named}"
-        )
+        notes.append(f"{counted(len(left_out), 'group')} {without} left out: {named}")
     return Evaluation(
         tuple(wanted),
         values[0],
@@ -709,4 +759,21 @@ def evaluate(
         values[2] if tied else None,
         replace(protocol, ties=ties),
         tuple(notes),
+        row_name="query" if tallies and isinstance(tallies[0], QueryTally) else "target",
     )
+
+
+def _notes_of_queries(
+    tallies: Sequence[Tally] | Sequence[QueryTally], wanted: Sequence[Expression], zero: bool
+) -> list[str]:
+    """Say which queries were left out, or have the value 0."""
+    found = [tally for tally in tallies if isinstance(tally, QueryTally)]
+    notes = []
+    if empty := sum(tally.empty for tally in found):
+        how = "have the value 0" if zero else "left out"
+        notes.append(f"{counted(empty, 'query')} without answers: {how}")
+    for metric in {for_answers(bare(e)) for e in wanted if bare(e) != COUNT} if found else ():
+        if undefined := sum(tally.undefined(metric) for tally in found):
+            only = "all candidates are answers"
+            notes.append(f"{metric}: {counted(undefined, 'query')} left out, as {only}")
+    return sorted(notes)

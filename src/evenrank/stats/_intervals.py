@@ -18,7 +18,8 @@ from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import arrow, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, dependences_of, tie_rule
+from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of, tie_rule
+from evenrank.ranks.rows import Groups, average_name
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models

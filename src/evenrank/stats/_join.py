@@ -12,7 +12,8 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError, Option
 from evenrank.ranks.protocol import to_agree
-from evenrank.ranks.ranks import TRIPLE, Ranks
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import TRIPLE
 from evenrank.stats._sample import names_of
 
 TARGETS = (TRIPLE, ("source", "target"), ("query", "answer"))

@@ -40,7 +40,8 @@ from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
 from evenrank.ranks.evaluation import bare
-from evenrank.ranks.ranks import TRIPLE, Ranks, average_name
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import TRIPLE, average_name
 
 Unit = str | Sequence[str] | None
 ROUNDING = 1e-12  # relative to the numbers that are summed: sums closer than this are equal

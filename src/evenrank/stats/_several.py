@@ -22,7 +22,8 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
 from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import OWN, Protocol, shared
-from evenrank.ranks.ranks import Ranks, average_name, evaluate_ranks, tie_rule
+from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
+from evenrank.ranks.rows import average_name
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import check_protocols, check_ranks, named_models
 from evenrank.stats._sample import names_of

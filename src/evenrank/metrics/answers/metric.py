@@ -14,22 +14,21 @@ where `V_s` is the probability that a user who reads from the top is satisfied b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError
-from evenrank.metrics.metric import GAIN, MRR, NDCG, Metric, Transform
+from evenrank.metrics._advice import single_answer
+from evenrank.metrics.metric import GAIN, MRR, NDCG, Metric, Statistic, Transform, check_cutoff
 
 Kind = Literal["sum", "first", "precision", "cascade", "auc"]
 Gain = Literal["binary", "linear", "exponential"]
 Norm = Literal["one", "k", "answers", "least", "mean", "ideal"]
 MOST_GAIN = 1000.0  # of exponential gains, 2^g - 1: their squares must not overflow
-
-_RANKED_ONE = "with one answer per query, "
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,32 @@ def _reciprocal(rank: Floats) -> Floats:
     return np.asarray(1.0 / rank)
 
 
+def geometric(p: float) -> Transform:
+    """Return the discount of rank-biased precision, with a persistence between 0 and 1."""
+    if not 0 < p < 1:
+        raise InputError("rbp(p) needs a persistence between 0 and 1", got=f"{p:g}", do="e.g. rbp(0.8)")
+    return Transform(f"rbp({p:g})", _Geometric(p), f"{1 - p:g} {p:g}^(r-1)", "Moffat & Zobel 2008")
+
+
+def check_largest(value: float) -> float:
+    """Check the largest gain of the expected reciprocal rank."""
+    if not 0 < value <= MOST_GAIN:
+        raise InputError(
+            "err(g) needs the largest gain of the data set", got=f"{value:g}", do="e.g. err(4)"
+        )
+    return value
+
+
 ONE = Transform("one", _one, "1", limit=1.0)
 RECIPROCAL = Transform("reciprocal", _reciprocal, "1/r")
+
+
+@runtime_checkable
+class Answered(Protocol):
+    """An object with the answers of queries, such as `Rankings`."""
+
+    def mean_of(self, metric: QueryMetric, ties: str) -> float:
+        """Compute the mean of a metric over queries."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +149,7 @@ class QueryMetric:
             return self.norm == "ideal" or (self.k in (None, "answers") and self.norm == "answers")
         if self.kind == "precision":
             return self.k is None or self.norm == "least"
-        return self.kind == "auc" or self.discount.at(1) == 1.0 and self.kind == "first"
+        return self.kind == "auc" or (self.discount.at(1) == 1.0 and self.kind == "first")
 
     @property
     def best(self) -> float:
@@ -138,8 +161,10 @@ class QueryMetric:
         """Infimum and supremum over all queries and rankings."""
         if self.kind == "first":
             return 0.0, self.discount.at(1)
-        unbounded = self.kind == "sum" and self.norm == "one" and not isinstance(
-            self.discount.function, _Geometric
+        unbounded = (
+            self.kind == "sum"
+            and self.norm == "one"
+            and not isinstance(self.discount.function, _Geometric)
         )
         return 0.0, float("inf") if unbounded else 1.0
 
@@ -192,6 +217,43 @@ class QueryMetric:
         stem = "ndcg" if self.norm == "ideal" else "dcg"
         return stem if self.gain == "linear" else f"{stem}_{_GAINS[self.gain]}"
 
+    def __call__(self, rankings: Any, ties: str = "expected") -> float:
+        """Compute the metric.
+
+        Parameters
+        ----------
+        rankings : Rankings
+            Queries with their answers.
+        ties : {"expected", "optimistic", "pessimistic"}
+            The tie-breaking rule.
+
+        Returns
+        -------
+        float
+            The mean over queries.
+
+        Raises
+        ------
+        InputError
+            If these are ranks of single targets.
+        """
+        if not isinstance(rankings, Answered):
+            raise self.not_of_ranks()
+        return rankings.mean_of(self, ties)
+
+    def not_of_ranks(self) -> InputError:
+        """Build the error for ranks of single targets.
+
+        Returns
+        -------
+        InputError
+            The error, with the metric to use instead.
+        """
+        return InputError(
+            f"{self} is computed from rankings of all answers of a query, not from ranks of single ones",
+            do=single_answer(self._stem, self.k if isinstance(self.k, int) else 10),
+        )
+
     def __str__(self) -> str:
         """Return the metric expression."""
         stem, function = self._stem, self.discount.function
@@ -210,7 +272,18 @@ class QueryMetric:
 
 DEFAULT_LARGEST = 4.0
 _GAINS = {"binary": "bin", "exponential": "exp"}
-_PLAIN_STEMS = ("auc", "err", "map", "map_min", "success", "mrr", "r_precision", "precision", "recall", "f1")
+_PLAIN_STEMS = (
+    "auc",
+    "err",
+    "map",
+    "map_min",
+    "success",
+    "mrr",
+    "r_precision",
+    "precision",
+    "recall",
+    "f1",
+)
 _REFERENCES = {
     "map": "Buckley & Voorhees 2000",
     "map_min": "Buckley & Voorhees 2000",
@@ -232,11 +305,31 @@ _REFERENCES = {
 }
 
 
-def check_cutoff(name: str, k: object) -> int:
-    """Check a cutoff: a whole number from 1 on."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= 10**15:
-        raise InputError(
-            f"{name}@k needs a whole number k >= 1", got=repr(k)[:40], allowed="1 to 10^15",
-            do=f"e.g. {name}@10",
-        )
-    return int(k)
+def for_answers(metric: Metric | Statistic | QueryMetric) -> QueryMetric:
+    """Return the metric of several answers that a name stands for: mrr is that of the first answer.
+
+    >>> from evenrank.metrics.metric import MRR, NDCG
+    >>> for_answers(MRR), for_answers(NDCG).norm
+    (QueryMetric('mrr'), 'ideal')
+    """
+    if isinstance(metric, QueryMetric):
+        return metric
+    if isinstance(metric, Metric):
+        if metric == MRR:
+            return QueryMetric("first", RECIPROCAL)
+        if metric == NDCG:
+            return QueryMetric("sum", GAIN, gain="linear", norm="ideal")
+        if metric.f.cut is not None and metric.additive:
+            of, k = metric.f.cut
+            return replace(for_answers(MRR if of == "mrr" else NDCG), k=k)
+    name = str(metric)
+    hits = isinstance(metric, Metric) and metric.f.k is not None
+    defined = isinstance(metric, Metric) and metric.f.reference == "user-defined" and metric.additive
+    raise InputError(
+        f"{name} is a metric of single targets, and these queries have several answers",
+        do=f"use success@{metric.f.k} (any answer) or recall@{metric.f.k} (share of answers)"
+        if hits and isinstance(metric, Metric)
+        else f"use ndcg({name}), dcg({name}) or first({name})"
+        if defined
+        else "use e.g. map, mrr, ndcg@10 or recall@10; or rank each answer by itself: rankings.ranks()",
+    )

@@ -30,7 +30,8 @@ from evenrank.ranks.files import (
     read_table,
     with_our_names,
 )
-from evenrank.ranks.ranks import TRIPLE, Groups, Ranks
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import TRIPLE, Groups
 from evenrank.ranks.streams._dense import COUNT, Dense, count_in_tables
 from evenrank.ranks.streams._files import Part, cut, local, scan
 from evenrank.ranks.streams._tallies import (

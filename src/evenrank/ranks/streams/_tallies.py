@@ -16,7 +16,7 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import key_array
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.ranks import average_name, one_rule
+from evenrank.ranks.rows import average_name, one_rule
 from evenrank.ranks.streams import _dense
 from evenrank.ranks.streams._dense import COUNT, GROUP, Dense
 

@@ -37,6 +37,10 @@ def binary(k):
     return first + [QueryMetric("precision", k=k, norm=norm) for norm in ("answers", "least")]
 
 
+def err(k=None):
+    return QueryMetric("cascade", RECIPROCAL, k, "exponential", largest=4.0)
+
+
 def one(n, m, gains=None) -> Shapes:
     return Shapes.of([n], [0, m], gains)
 
@@ -77,9 +81,19 @@ def test_moments_of_gains_agree_with_all_rankings_and_all_orders_of_gains(n, k):
                 )
 
 
+@pytest.mark.parametrize("n", range(1, 9))
+@pytest.mark.parametrize("k", CUTOFFS)
+def test_moments_of_the_expected_reciprocal_rank_agree_with_all_rankings(n, k):
+    metric = err(k)
+    for m in range(1, n + 1):
+        for gains in ([1] * m, [3, 1, 1, 2, 1, 1, 1, 1][:m], [4, 0, *[2] * 6][:m], [2] * m):
+            shapes = one(n, m, gains)
+            agrees(QueryNull(metric, shapes), QueryNull(metric, shapes, "enumerate"), gains)
+
+
 def test_queries_of_all_kinds_are_averaged_by_their_weights():
     shapes = Shapes.of([4, 5, 3, 4], [0, 2, 3, 3, 5], [2, 1, 3, 1, 2], weights=[1.0, 2.0, 0.5, 1.0])
-    for metric in (*binary(2), *of_sums(2)):
+    for metric in (*binary(2), *of_sums(2), err(), err(2)):
         exact, every = QueryNull(metric, shapes), QueryNull(metric, shapes, "enumerate")
         assert exact.mean() == pytest.approx(every.mean(), rel=1e-13)
         assert exact.var() == pytest.approx(every.var(), rel=1e-12)
@@ -250,6 +264,26 @@ def test_sums_over_many_candidates_agree_with_long_sums(discount, k):
     assert variance == pytest.approx(float(wanted), rel=1e-12, abs=1e-30)
 
 
+@pytest.mark.parametrize("k", [None, 20])
+def test_the_expected_reciprocal_rank_of_one_answer_is_a_multiple_of_the_reciprocal_rank(k):
+    (mean,), (variance,) = moments(err(k), one(3000, 1, [3.0]))
+    wanted = moments(QueryMetric("first", RECIPROCAL, k), one(3000, 1))
+    assert mean == pytest.approx(7 / 16 * wanted[0][0], rel=1e-13)
+    assert variance == pytest.approx((7 / 16) ** 2 * wanted[1][0], rel=1e-13)
+
+
+def test_the_expected_reciprocal_rank_of_many_shapes_is_that_of_each():
+    sizes, gains = [50, 30, 50, 12, 50], [[3, 1], [3, 1], [4, 2], [1], [1, 1]]
+    first = np.cumsum([0, *map(len, gains)])
+    shapes = Shapes.of(sizes, first, [g for row in gains for g in row])
+    for k in (None, 20):
+        together = [row.tolist() for row in moments(err(k), shapes)]
+        for i in range(len(shapes)):
+            n, m = (int(shapes.rows[name][i]) for name in ("candidates", "answers"))
+            alone = [float(row[0]) for row in moments(err(k), one(n, m, shapes.gains(i)))]
+            assert [row[i] for row in together] == pytest.approx(alone, rel=1e-13)
+
+
 # Random rankings ----------------------------------------------------------------------------------
 
 
@@ -261,6 +295,7 @@ def test_random_rankings_agree_within_their_standard_errors(method_of):
         QueryMetric("precision", norm="answers"),
         QueryMetric("first", RECIPROCAL),
         QueryMetric("sum", GAIN, 10, "exponential", "ideal"),
+        err(),
         AUC,
     ):
         exact = QueryNull(metric, shapes)
@@ -376,6 +411,19 @@ def test_what_has_no_chance_level_is_named():
         QueryNull(AUC, Shapes.of_counts(10**6, 10**5, counts=1000), "sample").mean()
     with pytest.raises(InputError, match="a value of the metric must be a number; got 'a'"):
         QueryNull(AUC, Shapes.of_counts([3], 1)).sf("a")
+
+
+def test_an_expected_reciprocal_rank_over_too_many_positions_is_left_to_sampling():
+    null = QueryNull(err(), Shapes.of_counts(10**7, 3))
+    with pytest.raises(NullDistributionError) as error:
+        null.mean()
+    assert str(error.value) == (
+        "the chance level of err is a sum over too many positions; got up to 10,000,000 positions and "
+        "3 answers; use err@20, or method='sample'"
+    )
+    assert QueryNull(err(20), Shapes.of_counts(10**7, 3)).mean() > 0
+    with pytest.raises(InputError, match="requires gains up to 4; got 5; name the largest gain"):
+        QueryNull(err(), one(9, 1, [5.0])).mean()
 
 
 def test_gains_that_overflow_are_named():

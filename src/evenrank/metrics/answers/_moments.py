@@ -8,6 +8,7 @@ keeps its digits if N is large, and if nearly all candidates are answers.
     first       P(X > x) = C(N - x, m) / C(N, m) for the position X of the first answer
     precision   moments of sum_k (1/k) x_k (1 + sum_{j<k} x_j), x_k the indicator of an answer at k, from
                 the probabilities p_j = m (m - 1) .. / N (N - 1) .. of answers at j given positions
+    cascade     recursions over positions and over answers, in `_cascade`
     auc         (N + 1) / (12 m (N - m)), that of Mann and Whitney's U
 """
 
@@ -22,13 +23,16 @@ from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.quadrature import DIRECT, Rule, gauss_panels
-from evenrank.errors import InputError
+from evenrank.errors import InputError, NullDistributionError, Option
+from evenrank.metrics.answers._cascade import reached, reciprocals, stops
 from evenrank.metrics.answers.metric import MOST_GAIN, ONE, RECIPROCAL, QueryMetric
-from evenrank.metrics.answers.shapes import Shapes
+from evenrank.metrics.answers.shapes import ONES, Shapes
 from evenrank.metrics.chance._power import harmonic
 from evenrank.metrics.chance._sum import CHUNK, uniform_moments
 from evenrank.metrics.metric import Transform
 
+MOST_STEPS = 2_000_000_000  # of the recursions of a cascade, which take 20 seconds
+ONE_STEP = 3000  # is at least as long as that many elements
 STIRLING = 16.0  # from here on, four terms of Stirling's series have full precision
 
 
@@ -78,7 +82,7 @@ class Rows:
     @cached_property
     def answers(self) -> Floats:
         """The numbers of answers m."""
-        return np.maximum(self.shapes.rows["answers"], 1).astype(float)
+        return np.asarray(np.maximum(self.shapes.rows["answers"], 1), dtype=float)
 
     @cached_property
     def limit(self) -> Floats:
@@ -172,6 +176,8 @@ def best(metric: QueryMetric, shapes: Shapes) -> Floats:
             value = np.full(len(shapes), metric.discount.at(1))
         case "precision":
             value = np.minimum(rows.answers, rows.limit) / rows.norm
+        case "cascade":
+            value = _best_cascade(rows)
         case "auc":
             value = np.ones(len(shapes))
     return np.where(shapes.rows["answers"] == 0, 0.0, value)
@@ -333,37 +339,35 @@ def _reciprocal(n: Floats, m: Floats) -> Moments:
     """
     h, h2 = harmonic(n)
     share = m / (n - m + 1.0)
-    over = sum_up_to(m - 2.0, lambda j, row: (h[row] - harmonic(j)[0]) / (n[row] - j))
-    mean = share * (h - np.where(m > 1, harmonic(np.maximum(m - 1.0, 1.0))[0], 0.0))
+    mean = share * (h - np.where(m > 1, harmonic(m - 1.0)[0], 0.0))
+    order = np.argsort(-m, kind="stable")
+    over = np.empty(len(n))
+    over[order] = _sum_over_answers(n[order], m[order], h[order])
     return mean, share * (h2 - over) - mean**2
 
 
-def sum_up_to(last: Floats, term: Callable[[Floats, Ints], Floats]) -> Floats:
-    """Sum `term(j, row)` over 0 <= j <= last, for each row; none if `last` is negative.
+def _sum_over_answers(n: Floats, m: Floats, h: Floats) -> Floats:
+    """Sum (H_N - H_j) / (N - j) over j < m - 1 for descending m.
 
-    Terms must be as smooth in j as log j is. They are added up one by one until `DIRECT`, and beyond on
-    panels within a factor of two.
+    Terms are added up one by one until `DIRECT`, and beyond on panels within a factor of two.
     """
-    out = np.zeros(len(last))
-    order = np.argsort(-last, kind="stable")
-    descending = -last[order]
-    direct = np.where(last < 1.5 * DIRECT, last, DIRECT - 1.0)  # a panel must not be short
-    for j in range(int(direct.max(initial=-1.0)) + 1):
-        row = order[: int(np.searchsorted(descending, -float(j), side="right"))]
-        row = row[direct[row] >= j]
-        out[row] += term(np.full(len(row), float(j)), row)
-    long = np.flatnonzero(last >= 1.5 * DIRECT)
-    ratio = (last[long] + 1.0) / DIRECT
+    out, terms = np.zeros(len(n)), m - 1.0
+    direct = np.where(terms < 1.5 * DIRECT, terms, DIRECT)  # so that no panel is short
+    table = np.append(0.0, np.cumsum(1.0 / np.arange(1.0, 2.0 * DIRECT)))
+    for j in range(int(direct.max(initial=0.0))):
+        on = slice(int(np.searchsorted(-direct, -float(j))))
+        out[on] += (h[on] - table[j]) / (n[on] - j)
+    long = np.flatnonzero(terms >= 1.5 * DIRECT)
+    ratio = terms[long] / DIRECT
     pieces = np.ceil(np.log2(ratio))
     for i in range(int(pieces.max(initial=0.0))):
         on = pieces > i
         row, step = long[on], ratio[on] ** (1.0 / pieces[on])
         start, stop = (np.rint(DIRECT * step ** (i + more)) for more in (0, 1))
         for part in _chunks(np.arange(len(row)), 64):
-            points, weights = gauss_panels(start[part], stop[part] - start[part])
-            each = np.repeat(row[part], points.shape[1])
-            values = term(points.ravel(), each).reshape(points.shape)
-            out[row[part]] += (values * weights).sum(axis=1)
+            j, weights = gauss_panels(start[part], stop[part] - start[part])
+            size, total = n[row[part]][:, None], h[row[part]][:, None]
+            out[row[part]] += ((total - harmonic(j)[0]) / (size - j) * weights).sum(axis=1)
     return out
 
 
@@ -410,9 +414,70 @@ def _auc(rows: Rows) -> Moments:
     return np.full(len(n), 0.5), (n + 1.0) / (12.0 * m * rows.spare)
 
 
+# Expected reciprocal rank --------------------------------------------------------------------------
+
+
+def _cascade(rows: Rows) -> Moments:
+    mean, square = np.zeros(len(rows.size)), np.zeros(len(rows.size))
+    profile, last = rows.shapes.rows["profile"], rows.last.astype(np.int64)
+    # queries with the same numbers of answers and of positions that count go together
+    answers = rows.answers.astype(np.int64)
+    order = np.lexsort((last, answers))
+    new = (np.diff(answers[order]) != 0) | (np.diff(last[order]) != 0)
+    parts = np.split(order, np.flatnonzero(new) + 1)
+    _check_work(rows, parts)
+    for part in parts:
+        m, k = int(answers[part[0]]), int(last[part[0]])
+        steps = min(m, k)
+        sizes, size = np.unique(rows.size[part], return_inverse=True)
+        gains = rows.shapes.profiles.get(m, np.zeros((0, m)))
+        used, code = np.unique(profile[part], return_inverse=True)
+        table = np.concatenate([np.ones((1, m)), gains])[used - ONES]  # the first is that of all ones
+        stop, stop_both = stops(worth(rows.metric, table), steps)
+        for chunk in _chunks(np.arange(len(sizes)), 4 * steps**2):
+            one, both = reciprocals(sizes[chunk], m, k, steps)
+            mine = np.flatnonzero((size >= chunk[0]) & (size <= chunk[-1]))
+            for some in _chunks(mine, steps**2):
+                at, of = size[some] - chunk[0], code[some]
+                mean[part[some]] = (one[at] * stop[of]).sum(axis=1)
+                square[part[some]] = (both[at] * stop_both[of]).sum(axis=(1, 2))
+    return mean, square - mean**2
+
+
+def _check_work(rows: Rows, parts: list[Ints]) -> None:
+    work = 0.0
+    for part in parts:
+        m, k = float(rows.answers[part[0]]), float(rows.last[part[0]])
+        steps = min(m, k)
+        work += k * max(ONE_STEP, len(part) * steps**2) + m * max(ONE_STEP, 5.0 * steps**2)
+    if work > MOST_STEPS:
+        raise NullDistributionError(
+            f"the chance level of {rows.metric} is a sum over too many positions",
+            got=f"up to {int(rows.last.max()):,} positions and {int(rows.answers.max()):,} answers",
+            do=[
+                f"use {rows.metric}@20, or " if rows.metric.k is None else "use ",
+                Option("method", "sample"),
+            ],
+        )
+
+
+def _best_cascade(rows: Rows) -> Floats:
+    k = rows.metric.k
+
+    def of_gains(gains: Floats) -> Floats:
+        r = worth(rows.metric, gains[:, : k if isinstance(k, int) else None])
+        return np.asarray((reached(r) * r / np.arange(1.0, r.shape[1] + 1.0)).sum(axis=1))
+
+    first = np.minimum(rows.answers, rows.limit).astype(np.int64)
+    one = worth(rows.metric, np.ones((1, int(first.max()))))
+    table = np.cumsum(reached(one) * one / np.arange(1.0, one.shape[1] + 1.0))
+    return rows.shapes.per_row(table[first - 1], of_gains)
+
+
 _KINDS: dict[str, Callable[[Rows], Moments]] = {
     "sum": _sum,
     "first": _first,
     "precision": _precision,
+    "cascade": _cascade,
     "auc": _auc,
 }

@@ -36,8 +36,11 @@ def values(metric: QueryMetric, positions: Ints, gains: Floats, candidates: int)
         return np.asarray((d * counts)[:, 0])
     if metric.kind == "cascade":
         stop = worth(metric, gains)
-        reached = np.cumprod(1.0 - stop, axis=1) / (1.0 - stop)
-        return np.asarray((reached * stop / positions * counts).sum(axis=1))
+        total, left = np.zeros(len(positions)), np.ones(len(positions))
+        for s in range(m):
+            total += left * stop[:, s] / positions[:, s] * counts[:, s]
+            left *= 1.0 - stop[:, s]
+        return total
     each = number / positions if metric.kind == "precision" else d * worth(metric, gains)
     norm = {
         "one": 1.0,

@@ -253,6 +253,39 @@ class Task:
         """The number of candidates of each target if known answers are not filtered."""
         return np.concatenate([in_place(part, part.everything) for part in self.parts])
 
+    def together(self) -> Task:
+        """Return the task in which all answers of a query are ranked together.
+
+        The targets of a query compete instead of being filtered for each other, so that each query has
+        one set of candidates: all except the other known answers. A target that occurs twice counts
+        once, and one that was added to its own candidates only is added to those of its query. The
+        protocol has the entry ``answers: together``.
+
+        Returns
+        -------
+        Task
+            The same queries. The targets of a query are neighbours in the result.
+
+        Raises
+        ------
+        InputError
+            If the task follows the protocol of a library, if a query has several lists of candidates,
+            or if a candidate is listed twice.
+
+        Examples
+        --------
+        >>> task = Task.answers([[0, 9], [1, 9]], [[2, 3, 4], [0]], size=5, known=[[1], []])
+        >>> task.candidates.tolist(), task.together().candidates.tolist()
+        ([2, 2, 2, 5], [4, 4, 4, 5])
+        """
+        return self._together
+
+    @cached_property
+    def _together(self) -> Task:
+        from evenrank.ranks.together import together
+
+        return together(self)
+
     @classmethod
     def join(cls, tasks: Sequence[Task], protocol: Protocol | Mapping[str, Any] | None = None) -> Task:
         """Join several tasks; their common protocol is kept.

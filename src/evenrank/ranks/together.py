@@ -1,19 +1,35 @@
-"""Tasks in which all answers to a query are ranked together: they compete, and none is filtered."""
+"""Tasks in which all answers of a query are ranked together: they compete, and none is filtered."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Ints
+from evenrank._internal.checks import check_choice, check_type
 from evenrank.errors import InputError
 from evenrank.ranks.lists import Lists, repeats
 from evenrank.ranks.presets import PRESETS
+from evenrank.ranks.rankings import Rankings
+from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.sampling import DRAW, FULL
-from evenrank.ranks.task import Part, Task
+from evenrank.ranks.task import HOLE, Part, Task, in_place
 
 ANSWERS, TOGETHER = "answers", "together"  # the entry of the protocol that says so
+GAIN = "gain"  # the key of the gains of answers
+
+
+def asked(task: Task, answers: str) -> Task:
+    """Return the task whose targets are to be ranked, for the option `answers` of `rank`."""
+    check_choice("value of answers", answers, ("apart", TOGETHER))
+    if answers != TOGETHER:
+        return task
+    check_type(task, Task, "rank needs a Task", do="build one by graph.task('test') or Task.of(...)")
+    return task.together()
 
 
 def together(task: Task) -> Task:
@@ -97,3 +113,62 @@ def _containing(part: Part, query: Ints, target: Ints) -> tuple[Lists, Ints]:
         np.concatenate([lists.first, lists.first[-1] + wider.first[1:]]),
         np.concatenate([lists.values, wider.values]),
     ), group
+
+
+# Rankings ---------------------------------------------------------------------------------------------
+
+
+def rankings(task: Task, ranks: Ranks) -> Rankings:
+    """Collect the answers of each query of a task made by `together`, from the ranks of its targets.
+
+    Keys that are the same for all answers of a query become keys of the query. The part of a triple
+    that a query asks for, or the key that is named after the side, names the answers. Where sides have
+    several such keys, the key of a query is "?", or -1 among numbers.
+    """
+    first = np.concatenate([[0], *_ends(task)])
+    named = [_names(part) for part in task.parts]
+    gains = task.keys.get(GAIN)
+    return Rankings.flat(
+        first,
+        ranks.better,
+        ranks.equal,
+        ranks.candidates[first[:-1]],
+        gains,
+        np.concatenate([answers for answers, _ in named]),
+        keys=dict(_keys(task, first, [holes for _, holes in named])),
+        protocol=ranks.protocol,
+        work=ranks.work,
+    )
+
+
+def _ends(task: Task) -> Iterator[Ints]:
+    """Yield, for each part, where the targets of its queries end in the result."""
+    before = 0
+    for part in task.parts:
+        start = part.place[part.first[:-1]]
+        yield before + np.sort(start + np.diff(part.first))
+        before += len(part.targets)
+
+
+def _names(part: Part) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Return what names the answers, in the order of the result, and the keys that it comes from."""
+    if part.side == "pair" and {"head", "tail"} <= part.keys.keys():
+        both = zip(part.keys["head"].tolist(), part.keys["tail"].tolist(), strict=True)
+        return np.array([f"{head}, {tail}" for head, tail in both], dtype=object), ("head", "tail")
+    if part.side in part.keys:
+        return part.keys[part.side], (part.side,)
+    return in_place(part, part.targets), ()
+
+
+def _keys(task: Task, first: Ints, holes: list[tuple[str, ...]]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the keys of the queries."""
+    side = np.repeat(np.arange(len(task.parts)), [len(part.targets) for part in task.parts])
+    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    for name, key in task.keys.items():
+        asked = np.array([name in some for some in holes])[side]
+        if name == GAIN or asked.all():
+            continue
+        column = key.copy() if asked.any() else key
+        column[asked] = "?" if key.dtype.kind == "O" else HOLE
+        if (column == column[first[:-1]][owner]).all():
+            yield name, column[first[:-1]]

@@ -642,7 +642,9 @@ class _Nulls:
         if key not in self._cache:
             dependence = self.dependence if spread else None
             if isinstance(self.tally, QueryTally):
-                null: Null = QueryNull(for_answers(expression.metric), self.tally.shapes)
+                metric, shapes = for_answers(expression.metric), self.tally.shapes
+                whole = metric.kind == "auc" and shapes.known
+                null: Null = QueryNull(metric, shapes.with_other_candidates() if whole else shapes)
             elif isinstance(expression.metric, QueryMetric):
                 raise expression.metric.not_of_ranks()
             else:
@@ -665,7 +667,7 @@ class _Nulls:
 
 
 def evaluate(
-    tallies: Sequence[Tally] | Sequence[QueryTally],
+    tallies: Sequence[Tally | QueryTally],
     metrics: Iterable[Metrics] = (),
     *,
     default: Iterable[str] = (),
@@ -763,7 +765,7 @@ def evaluate(
 
 
 def _notes_of_queries(
-    tallies: Sequence[Tally] | Sequence[QueryTally], wanted: Sequence[Expression], zero: bool
+    tallies: Sequence[Tally | QueryTally], wanted: Sequence[Expression], zero: bool
 ) -> list[str]:
     """Say which queries were left out, or have the value 0."""
     found = [tally for tally in tallies if isinstance(tally, QueryTally)]

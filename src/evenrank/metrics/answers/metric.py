@@ -171,7 +171,7 @@ class QueryMetric:
     @property
     def formula(self) -> str:
         """The formula as plain text, without the mean over queries."""
-        k = {None: "", "answers": ", r <= m"}.get(self.k, f", r <= {self.k}")
+        k = "" if self.k is None else ", r <= m" if self.k == "answers" else f", r <= {self.k}"
         d = self.discount.formula
         if self.kind == "auc":
             return "share of pairs (answer, other) in order"

@@ -227,6 +227,18 @@ class Shapes:
         noun = "query" if self.total == 1 else "queries"
         return f"Shapes({self.total:,} {noun}; {len(self):,} distinct)"
 
+    def with_other_candidates(self) -> Shapes:
+        """Leave out queries whose candidates are all answers, for which the AUC is undefined.
+
+        Returns
+        -------
+        Shapes
+            The counts of the other queries.
+        """
+        keep = self.rows["candidates"] != self.rows["answers"]
+        kept = {name: column[keep] for name, column in self.rows.columns.items()}
+        return Shapes(Histogram(kept, self.rows.counts[keep]), self.profiles)
+
     def gains(self, row: int) -> Floats:
         """Return the gains of a query of one row.
 

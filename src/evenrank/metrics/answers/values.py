@@ -342,7 +342,7 @@ def norm_of(metric: QueryMetric, answers: Answers) -> Floats:
         case "answers":
             return count
         case "least":
-            return np.minimum(count, k)
+            return np.asarray(np.minimum(count, k))
         case "mean":
             return np.asarray((count + k) / 2.0)
     gain = gain_of(metric, answers.gains)

@@ -355,19 +355,20 @@ def _sum_over_answers(n: Floats, m: Floats, h: Floats) -> Floats:
     direct = np.where(terms < 1.5 * DIRECT, terms, DIRECT)  # so that no panel is short
     table = np.append(0.0, np.cumsum(1.0 / np.arange(1.0, 2.0 * DIRECT)))
     for j in range(int(direct.max(initial=0.0))):
-        on = slice(int(np.searchsorted(-direct, -float(j))))
-        out[on] += (h[on] - table[j]) / (n[on] - j)
+        more = int(np.searchsorted(-direct, -float(j)))
+        out[:more] += (h[:more] - table[j]) / (n[:more] - j)
     long = np.flatnonzero(terms >= 1.5 * DIRECT)
     ratio = terms[long] / DIRECT
     pieces = np.ceil(np.log2(ratio))
     for i in range(int(pieces.max(initial=0.0))):
         on = pieces > i
         row, step = long[on], ratio[on] ** (1.0 / pieces[on])
-        start, stop = (np.rint(DIRECT * step ** (i + more)) for more in (0, 1))
+        start, stop = np.rint(DIRECT * step**i), np.rint(DIRECT * step ** (i + 1))
         for part in _chunks(np.arange(len(row)), 64):
-            j, weights = gauss_panels(start[part], stop[part] - start[part])
+            points, weights = gauss_panels(start[part], stop[part] - start[part])
             size, total = n[row[part]][:, None], h[row[part]][:, None]
-            out[row[part]] += ((total - harmonic(j)[0]) / (size - j) * weights).sum(axis=1)
+            terms_at = (total - harmonic(points)[0]) / (size - points)
+            out[row[part]] += (terms_at * weights).sum(axis=1)
     return out
 
 

@@ -91,7 +91,7 @@ def test_frames_and_pickles_hold_all_columns():
     _, _, rankings = drawn(graded=True)
     assert same(Rankings.from_frame(rankings.to_polars()), rankings)
     assert same(Rankings.from_frame(rankings.to_pandas()), rankings)
-    assert same(pickle.loads(pickle.dumps(rankings)), rankings)  # noqa: S301
+    assert same(pickle.loads(pickle.dumps(rankings)), rankings)
     assert isinstance(rankings.to_polars().schema["better"], pl.List)
 
 

@@ -18,7 +18,7 @@ from evenrank.metrics import adjusted as adjusted_metrics
 from evenrank.metrics.adjusted import index, z
 from evenrank.metrics.ties import TIES
 from evenrank.stats import _bounds
-from evenrank.stats._sample import Sample
+from evenrank.stats._sample import Expansion, Sample
 from evenrank.stats.averages import AVERAGES
 
 MEANS = ("mrr", "hits@3", "mr", "gmr", "igmr", "hmr", "imr", "mean(2)", "mean(-0.5)", "ndcg", "1/ndcg")
@@ -771,7 +771,8 @@ def test_bootstrap_intervals_of_crossed_units_are_those_of_the_larger_unit_stret
 def test_errors_of_groups_with_crossed_units_equal_those_of_each_group_alone():
     ranks = answered()
     group = np.repeat(np.arange(300) % 3, 2)
-    found = Sample(ranks, unit="triple+query", groups=group).errors_by_group(er.MRR)
+    sample = Sample(ranks, unit="triple+query", groups=group)
+    found = sample.errors_by_group(Expansion(sample, er.MRR))
     for i, error in enumerate(found):
         alone = er.intervals(ranks[group == i], "mrr", unit="triple+query")["mrr"]
         assert error.size == pytest.approx(alone.standard_error)

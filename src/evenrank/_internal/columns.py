@@ -254,22 +254,31 @@ def as_list(given: Any) -> list[Any] | None:
         return None
 
 
+Numbered = tuple[Ints, NDArray[Any]]
+
+
 def encode(columns: list[NDArray[Any]]) -> tuple[Ints, list[NDArray[Any]]]:
     """Number the distinct rows of some columns in sorted order; return the numbers and the rows."""
-    codes: list[Ints] = []
-    distinct: list[NDArray[Any]] = []
-    for column in columns:
-        if column.dtype.kind == "O":  # a dictionary beats sorting strings five to one
-            names = sorted(dict.fromkeys(column.tolist()))
-            place = {name: i for i, name in enumerate(names)}
-            codes.append(np.array([place[v] for v in column.tolist()], dtype=np.int64))
-            distinct.append(np.array(names, dtype=object))
-        else:
-            values, code = _unique(column)
-            codes.append(code)
-            distinct.append(values)
-    numbers, rows = codes[0], distinct[:1]
-    for code, names_of in zip(codes[1:], distinct[1:], strict=True):
+    return combined([numbered(column) for column in columns])
+
+
+def numbered(column: NDArray[Any]) -> Numbered:
+    """Number the distinct values of a column in sorted order; return the numbers and the values."""
+    if column.dtype.kind == "O":  # a dictionary beats sorting strings five to one
+        cells = column.tolist()
+        names = sorted(dict.fromkeys(cells))
+        place = {name: i for i, name in enumerate(names)}
+        code = np.fromiter(map(place.__getitem__, cells), dtype=np.int64, count=len(cells))
+        return code, np.array(names, dtype=object)
+    values, code = _unique(column)
+    return code, values
+
+
+def combined(columns: list[Numbered]) -> tuple[Ints, list[NDArray[Any]]]:
+    """Number the distinct rows of numbered columns."""
+    numbers, first = columns[0]
+    rows = [first]
+    for code, names_of in columns[1:]:
         # renumbered after every column, so that the product of distinct counts cannot overflow
         present, numbers = _unique(numbers * len(names_of) + code)
         group, digit = np.divmod(present, len(names_of))

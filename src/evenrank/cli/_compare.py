@@ -35,7 +35,7 @@ from evenrank.graphs import load
 from evenrank.graphs.strata import STRATA
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import to_agree
-from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.ranks import Ranks, load_several
 from evenrank.report.document import Report, check_ending
 from evenrank.stats import Correction, Test, across_datasets, compare
 
@@ -101,7 +101,7 @@ def compare_command(
             raise InputError(
                 "--across orders models by one metric", got=got, do="run it once per metric"
             )
-    models = [Ranks.load(path, candidates=candidates) for path in ranks]
+    models = load_several(ranks, candidates)
     if across_data:
         made = across_datasets(
             _by_data(ranks, models), wanted[0], level=level, ties=ties, average=average

@@ -22,7 +22,7 @@ from evenrank.cli._shell import (
     app,
 )
 from evenrank.metrics.grammar import parse
-from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.ranks import load_several
 from evenrank.stats.sampled import Estimator, Vary, estimate_full
 
 
@@ -70,7 +70,7 @@ def estimate_command(
     evenrank estimate sampled.parquet -m mrr,hits@10 --by side --vary targets
     """
     wanted = [parse(name) for name in metric or ()]
-    loaded = [Ranks.load(path, candidates=candidates) for path in ranks]
+    loaded = load_several(ranks, candidates)
     with Progress("computing bounds"):
         made = estimate_full(
             [one.by(*by.split(",")) for one in loaded] if by else loaded,

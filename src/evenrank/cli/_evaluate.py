@@ -48,7 +48,8 @@ from evenrank.ranks.evaluation import Evaluation, NotEvaluatedError
 from evenrank.ranks.paper import DEFAULT, Style
 from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import differences, shared
-from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
+from evenrank.ranks.rankings import Rankings, evaluate_rankings
+from evenrank.ranks.ranks import Ranks, evaluate_ranks, load_several, tie_rule
 from evenrank.ranks.streams import Tallies, is_several, side_by_side, stream
 from evenrank.stats import Intervals, Method, intervals, summarize_runs
 from evenrank.stats.averages import AVERAGES, averages, one_count
@@ -185,7 +186,7 @@ def evaluate_command(
             do="name one file per model",
         )
     paths = list(map(Path, ranks))
-    loaded = [Ranks.load(path, candidates=candidates) for path in paths]
+    loaded = load_several(paths, candidates)
     if chance is not None:
         loaded = [one.with_protocol(chance=chance) for one in loaded]
     unknown = [
@@ -318,7 +319,7 @@ def _stratified(
 
 def rows_per_file(
     paths: Sequence[Path],
-    loaded: Sequence[Ranks],
+    loaded: Sequence[Ranks] | Sequence[Rankings],
     wanted: Sequence[str | Expression],
     keys: tuple[str, ...],
     ties: Ties,
@@ -327,14 +328,15 @@ def rows_per_file(
 ) -> Evaluation[Any]:
     """Evaluate each file (by group and average), with the protocol that all of them share."""
     several = len(shown) > 1
-    parts: list[tuple[Ranks, str]] = []
+    parts: list[Any] = []
     labels: list[tuple[str, ...]] = []
+    evaluated = evaluate_rankings if isinstance(loaded[0], Rankings) else evaluate_ranks
     for name, ranks in zip(file_names(paths), loaded, strict=True):
         for label, part in ranks.by(*keys) if keys else [((), ranks)]:
             parts += [(part, average) for average in shown]
             labels += [(name, *label, average)[: None if several else -1] for average in shown]
     protocol = shared(ranks.protocol for ranks in loaded)
-    made = evaluate_ranks(
+    made: Evaluation[Any] = evaluated(
         parts,
         wanted,
         ties=ties,

@@ -17,7 +17,7 @@ PANELS = {
     "Arguments": "",
     "Input": "data columns sizes model_format trust_pickle names qrels order relevant targets settled "
     "lenient skip_damaged full model value name percent",
-    "Protocol": "split sides filter_ unseen candidates outside protocol ties chance",
+    "Protocol": "split sides filter_ unseen candidates outside answers protocol ties chance",
     "Metrics": "metric by sort reverse min_count average every_average list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
     "estimator gamma vary method replace",

@@ -460,8 +460,8 @@ def _needs_k(text: str, name: str = "hits") -> UnknownMetricError:
 
 def _unknown(text: str, part: str | None = None) -> UnknownMetricError:
     """Describe an unknown metric, or the part of an expression that is unknown."""
-    names = [*NAMES, *QUERY_NAMES, *_defined]
-    do = advice(text, part or text, names, ALIASES, [*HITS_NAMES, *_NEED_CUTOFF, *WITH_CUTOFF])
+    names, aliases = [*NAMES, *_defined], [*ALIASES, *QUERY_NAMES]
+    do = advice(text, part or text, names, aliases, [*HITS_NAMES, *_NEED_CUTOFF, *WITH_CUTOFF])
     do += " `" if do.endswith("?") else "; `"
     return UnknownMetricError(
         "unknown metric", got=repr(text), do=f"{do}evenrank evaluate --list` lists all metrics"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
@@ -89,10 +90,13 @@ class Lines:
         listed = True if self.lists is None else self.lists.contains(self.group[line], value)
         return np.asarray(~filtered & listed)
 
-    @property
+    @cached_property
     def varied(self) -> bool:
         """Whether a query is asked with several lists of candidates."""
-        return self.apart or len(np.unique(self.rows, axis=0)) < len(self.rows)
+        if self.apart or not len(self.rows):
+            return self.apart
+        _, (distinct, *_) = columns.encode([*self.rows.T])
+        return len(distinct) < len(self.rows)
 
     def merged(self) -> tuple[Lines, Ints, Floats]:
         """Merge targets that occur twice; return sizes and shares of these pairs as well."""

@@ -21,7 +21,6 @@ from evenrank.metrics.answers.null import QueryNull
 from evenrank.metrics.answers.tally import QueryTally
 from evenrank.metrics.chance import Chance, Dependence, Null, NullDistribution
 from evenrank.metrics.grammar import Metrics, listed, parse, parse_metric
-
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties

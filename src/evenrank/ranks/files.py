@@ -24,6 +24,7 @@ WIDE = ("Int128", "UInt128")  # types of polars that NumPy lacks
 # bytes that a row takes beside its columns while it is checked, joined, resampled: measured, 80 at most
 EXTRA = 80
 STREAM = "er.stream and evenrank evaluate, without --interval, read files of any size"
+REMEMBERED = 4  # different columns of one name
 SHARED = "evenrank.shared_triples"  # known triples that queries share (`evenrank.ranks.dependence`)
 
 
@@ -121,6 +122,28 @@ def key_array(column: pl.Series) -> NDArray[Any]:
         raise InputError(f"key {column.name} must be texts or numbers", got=f"type {kind}")
     as_text = str(kind) in WIDE or (kind.is_integer() and column.null_count())
     return np.asarray((column.cast(pl.String) if as_text else column).to_numpy())
+
+
+class KeyColumns:
+    """Key columns of tables, of which equal ones are converted once.
+
+    Files of several models on one data set have the same keys, and most of the time that reading them
+    takes goes to their texts.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[pl.Series, NDArray[Any]]]] = {}
+
+    def array(self, column: pl.Series) -> NDArray[Any]:
+        """Convert a column, and check it as a key of ranks; an equal one before it is returned again."""
+        known = self._known.setdefault(column.name, [])
+        for before, array in known:
+            if before.dtype == column.dtype and before.equals(column):
+                return array
+        array = columns.key(column.name, key_array(column), len(column))
+        known.append((column, array))
+        del known[:-REMEMBERED]
+        return array
 
 
 def _check_null(column: pl.Series, what: str, written: pl.Series | None = None) -> None:

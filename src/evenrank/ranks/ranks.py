@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints, nan_error, read_only
+from evenrank._internal.arrays import Floats, Ints, memory, nan_error, read_only
 from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.names import near
@@ -41,7 +42,7 @@ from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import (
     METADATA,
     SHARED,
-    key_array,
+    KeyColumns,
     numbers,
     read_shared_triples,
     read_table,
@@ -49,7 +50,7 @@ from evenrank.ranks.files import (
 )
 from evenrank.ranks.presets import chance_of
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.rows import PREVIEW, TRIPLE, Rows, average_name, key_columns, one_rule
+from evenrank.ranks.rows import PREVIEW, SCORED, TRIPLE, Rows, average_name, key_columns, one_rule
 
 if TYPE_CHECKING:
     import polars as pl
@@ -176,8 +177,9 @@ class Ranks(Rows):
         for name, column in zip(columns.COUNTS, self._counts, strict=True):
             object.__setattr__(self, name, read_only(column))
         object.__setattr__(self, "weights", None if weights is None else read_only(weights))
-        held = {str(name): read_only(column) for name, column in keys.items()}
-        object.__setattr__(self, "keys", MappingProxyType(held))
+        if not isinstance(keys, MappingProxyType):  # that of other ranks is kept as it is
+            keys = MappingProxyType({str(name): read_only(column) for name, column in keys.items()})
+        object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "protocol", protocol)
         object.__setattr__(self, "work", work)
         object.__setattr__(self, "crossings", crossings)
@@ -379,7 +381,7 @@ class Ranks(Rows):
         candidates: ArrayLike | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
         where: str = "table",
-    ) -> Self:
+    ) -> Ranks:
         """Create ranks from a polars, pandas or Arrow table with the columns of the file schema.
 
         Parameters
@@ -428,8 +430,8 @@ class Ranks(Rows):
         frame = with_our_names(frame, *["candidates"] * (candidates is not None))
         return cls.from_named(frame, where, candidates, protocol)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Ranks:
+    @staticmethod
+    def load(path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Ranks:
         """Read ranks from a Parquet or CSV file.
 
         Parameters
@@ -450,13 +452,7 @@ class Ranks(Rows):
         InputError
             If the file cannot be read or is no file of ranks.
         """
-        path = as_path(path)
-        frame, protocol = read_table(path)
-        with columns.errors_name_file(str(path)):
-            frame = with_our_names(frame, *["candidates"] * (candidates is not None))
-            ranks = cls.from_named(frame, str(path), candidates, protocol)
-        shared = read_shared_triples(path)
-        return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
+        return load(as_path(path), candidates)
 
     @classmethod
     def from_named(
@@ -465,13 +461,16 @@ class Ranks(Rows):
         where: str,
         candidates: ArrayLike | None,
         protocol: Protocol | Mapping[str, Any] | None,
-    ) -> Self:
+        keys: KeyColumns | None = None,
+    ) -> Ranks:
         """Create ranks from a table whose columns have the names of the file schema, without aliases.
 
         Parameters
         ----------
         frame, where, candidates, protocol
             As for `from_frame`.
+        keys : KeyColumns, optional
+            The keys of tables that were read before.
 
         Returns
         -------
@@ -481,11 +480,12 @@ class Ranks(Rows):
         have = set(frame.columns)
         if candidates is None and "candidates" in have:
             candidates = numbers(frame, "candidates")
-        builders: dict[tuple[str, ...], Callable[..., Self]] = {
+        builders: dict[tuple[str, ...], Callable[..., Ranks]] = {
             ("better", "equal"): cls,
             ("optimistic", "pessimistic"): cls.between,
             ("rank",): cls.of,
         }
+        keys = KeyColumns() if keys is None else keys
         names = next((names for names in builders if have.issuperset(names)), None)
         if names is None:
             raise _columns_missing(where, frame.columns)
@@ -494,9 +494,8 @@ class Ranks(Rows):
             *(numbers(frame, name) for name in names),
             candidates,
             weights=numbers(frame, "weight") if "weight" in have else None,
-            keys={name: key_array(frame[name]) for name in frame.columns if name not in taken},
             protocol=protocol,
-        )
+        )._with(keys={n: keys.array(frame[n]) for n in frame.columns if n not in taken})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranks and their protocol to a file, atomically.
@@ -632,10 +631,60 @@ class Ranks(Rows):
         )
         return None if any(True for _ in renamed) else self.crossings
 
+    def with_targets_of(self, other: Ranks) -> Ranks:
+        """Return the same ranks with the keys of ranks of the same targets, in the same order.
+
+        What is computed from the targets alone is then computed once for all these ranks.
+
+        Parameters
+        ----------
+        other : Ranks
+            Ranks of the same targets.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share the keys of the others, and all equal columns but the counts of
+            better and equal candidates.
+        """
+        if len(self) != len(other):
+            got = f"{len(self):,} and {len(other):,}"
+            raise InputError("ranks of the same targets have equally many rows", got=got)
+        mine, theirs = self.weights, other.weights
+        alike = (theirs is None) if mine is None else theirs is not None and np.array_equal(mine, theirs)
+        crossings = self._crossings_of(other.keys)
+        made = self._with(keys=other.keys, weights=theirs if alike else mine, crossings=crossings)
+        vars(made)["_numbered"] = other._numbered
+        equal = alike and np.array_equal(self.candidates, other.candidates)
+        if equal and Crossings.equal(crossings, other.crossings):
+            vars(made)["_described"] = other._described
+        return made
+
+    def has_targets_of(self, other: Ranks) -> bool:
+        """Whether ranks share keys and weights with others, as `with_targets_of` makes them.
+
+        Parameters
+        ----------
+        other : Ranks
+            Other ranks.
+
+        Returns
+        -------
+        bool
+            Whether row i is the same target of the same weight in both.
+        """
+        return self.keys is other.keys and self.weights is other.weights
+
     def _with(self, **changed: Any) -> Ranks:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         held |= zip(columns.COUNTS, self._counts, strict=True)
-        return Ranks._made(*(held | changed).values())
+        made = Ranks._made(*(held | changed).values())
+        mine, theirs = ([memory(r.keys[k]) for k in SCORED if k in r.keys] for r in (self, made))
+        vars(made)["_numbered"] = self._numbered
+        if mine == theirs and made.crossings is self.crossings and "weights" not in changed:
+            vars(made)["_described"] = self._described
+            vars(made)["_whole"] = vars(self).get("_whole")
+        return made
 
     def shared_triples(self) -> str | None:
         """Write the known triples that several queries share as text, for files.
@@ -719,9 +768,7 @@ class Ranks(Rows):
         return Tally.of_checked(*self._counts, self.weights_by(average))
 
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
-        """Number the queries, by the key `query`, or by side, relation and given entity."""
-        if "query" in self.keys:
-            return self._codes(["query"])
+        """Number the queries by side, relation and given entity."""
         missing = [name for name in ("head", "relation", "tail", "side") if name not in self.keys]
         if missing:
             raise InputError(
@@ -757,16 +804,34 @@ class Ranks(Rows):
             What the variances of `evenrank.chance` are computed from; None without the keys head,
             relation, tail and side.
         """
-        given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
         if not self.has_candidates:
             return None
         if self._coded is None:
             return None
-        return of_codes(self._coded, self.candidates, given, self.protocol)
+        if weights is not None or average != "micro":
+            given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
+            return of_codes(self._coded, self.candidates, given, self.protocol)
+        known = self.protocol
+        about = known.filter, known.candidates, known.split
+        if about not in self._described:
+            self._described[about] = of_codes(self._coded, self.candidates, self.weights, known)
+        found: Dependence = self._described[about]
+        return found
 
     @cached_property
+    def _described(self) -> dict[Any, Any]:
+        """The dependence by protocol, and the coded triples; ranks of the same targets share it."""
+        return {}
+
+    @property
     def _coded(self) -> Coded | None:
         """The triples of the targets as whole numbers; None if the keys do not identify them."""
+        if "coded" not in self._described:
+            self._described["coded"] = self._code()
+        found: Coded | None = self._described["coded"]
+        return found
+
+    def _code(self) -> Coded | None:
         whole = vars(self).get("_whole")
         if whole is not None:  # rows of other ranks, whose triples were numbered at once
             ranks, rows = whole
@@ -827,6 +892,35 @@ class Ranks(Rows):
         return evaluate_ranks([(self, average)], metrics, ties=ties, protocol=protocol, chance=chance)
 
 
+def load(path: Path, candidates: ArrayLike | None = None, keys: KeyColumns | None = None) -> Ranks:
+    """Read ranks as `Ranks.load` does; key columns that are equal to those read before are shared."""
+    frame, protocol = read_table(path)
+    with columns.errors_name_file(str(path)):
+        frame = with_our_names(frame, *["candidates"] * (candidates is not None))
+        ranks = Ranks.from_named(frame, str(path), candidates, protocol, keys)
+    shared = read_shared_triples(path)
+    return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
+
+
+def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> list[Ranks]:
+    """Read several files of ranks; equal key columns are converted once.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        The files.
+    candidates : array_like of int, optional
+        Numbers of candidates, for files without them.
+
+    Returns
+    -------
+    list of Ranks
+        The ranks of each file.
+    """
+    keys = KeyColumns()
+    return [load(path, candidates, keys) for path in paths]
+
+
 def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:
     """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
     return one_rule((ranks.ties for ranks in several), ties)
@@ -885,7 +979,7 @@ def dependences_of(
     found = []
     for ranks, average in parts:
         recent = seen[-REMEMBERED:]
-        known = (d for r, a, d in recent if a == average and _same_targets(r, ranks))
+        known = (d for r, a, d in recent if a == average and _same_targets(r, ranks, average))
         described = next(known, None)
         if described is None:
             described = cache(partial(ranks.dependence, average))
@@ -894,17 +988,20 @@ def dependences_of(
     return found
 
 
-def _same_targets(a: Ranks, b: Ranks) -> bool:
+def _same_targets(a: Ranks, b: Ranks, average: str | Sequence[str]) -> bool:
     """Whether ranks are of the same targets, in the same order and under the same protocol."""
-    if len(a) != len(b) or a.weights is not None or b.weights is not None:
+    if len(a) != len(b) or a.protocol.updated({"model": None}) != b.protocol.updated({"model": None}):
         return False
-    if a.protocol.updated({"model": None}) != b.protocol.updated({"model": None}):
+    if a._described is b._described and a.has_targets_of(b):
+        return True
+    if a.weights is not None or b.weights is not None:
         return False
     if (a.crossings is None) != (b.crossings is None) or not np.array_equal(a.candidates, b.candidates):
         return False
+    weighed = {*SCORED, "query", *columns.column_names("the average", average)}
     return all(
         name in a.keys and name in b.keys and np.array_equal(a.keys[name], b.keys[name])
-        for name in (*TRIPLE, "side")
+        for name in {*SCORED, *(weighed & (a.keys.keys() | b.keys.keys()))}
     )
 
 

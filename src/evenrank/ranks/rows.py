@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.arrays import Floats, Ints, memory
 from evenrank._internal.export import Framed
 from evenrank._internal.table import Table
 from evenrank.errors import InputError, Option
@@ -23,6 +23,8 @@ from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol
 
 TRIPLE = ("head", "relation", "tail")
+SCORED = (*TRIPLE, "side")  # keys that tell which targets share scores
+NUMBERED = 1_000_000  # rows whose numbered keys are kept
 PREVIEW = 10  # rows that a notebook shows
 
 
@@ -149,7 +151,26 @@ class Rows(Framed):
         names = columns.column_names("keys", by)
         if names == ["triple"] and "triple" not in self.keys:
             names = list(TRIPLE)
-        return (self._query() if names == ["query"] else self._codes(names))[0]
+        if names == ["query"] and "query" not in self.keys:
+            found: Ints = self._once(("queries",), SCORED, self._query)[0]
+        else:
+            found = self._once(("rows", *names), names, partial(self._codes, names))[0]
+        return found.copy() if len(self) <= NUMBERED else found
+
+    def _once(self, what: tuple[str, ...], of: Sequence[str], make: Callable[[], Any]) -> Any:
+        """Number key columns once, for all ranks that share them; large ones each time, for memory."""
+        used = [self.keys[name] for name in of if name in self.keys]
+        if len(self) > NUMBERED:
+            return make()
+        at = what, *map(memory, used)
+        if at not in self._numbered:
+            self._numbered[at] = used, make()  # the columns are kept, so that no others take their place
+        return self._numbered[at][1]
+
+    @cached_property
+    def _numbered(self) -> dict[Any, tuple[list[NDArray[Any]], Any]]:
+        """The numbers of key columns and of what they identify; ranks with the same columns share it."""
+        return {}
 
     def _codes(self, names: Sequence[str]) -> tuple[Ints, list[NDArray[Any]]]:
         for name in names:
@@ -159,7 +180,9 @@ class Rows(Framed):
                     got=repr(name),
                     allowed=", ".join(self.keys) or "(there are none)",
                 )
-        return columns.encode([self.keys[name] for name in names])
+        return columns.combined(
+            [self._once((name,), [name], partial(columns.numbered, self.keys[name])) for name in names]
+        )
 
     def with_protocol(
         self, protocol: Protocol | Mapping[str, Any] | None = None, /, **entries: Any

@@ -26,11 +26,12 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
+from evenrank.ranks.files import KeyColumns
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.ranks import Ranks, load
+from evenrank.ranks.rows import SCORED
 from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
-SCORED = ("head", "relation", "tail", "side")  # keys that tell which targets share scores
 TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
 SAME = "rank them with the same protocol"
@@ -109,8 +110,9 @@ class Benchmark:
         names = () if self.unit == "target" else self.unit.split("+")
         units = {name: self.first.units(name) for name in names}
         kept = {name: self.first.keys[name] for name in SCORED if name in self.first.keys}
+        first = self.first.with_only_keys({**kept, **units}).with_protocol(self.protocol)
         return {
-            model: ranks.with_only_keys({**kept, **units}).with_protocol(self.protocol)
+            model: ranks.with_targets_of(first).with_protocol(self.protocol)
             for model, ranks in self.models.items()
         }
 
@@ -169,10 +171,10 @@ def _split(count: int, **found: Any) -> list[Histogram]:
     ]
 
 
-def read(path: Path, candidates: int | None = None) -> list[Source]:
+def read(path: Path, candidates: int | None = None, keys: KeyColumns | None = None) -> list[Source]:
     """Read a file of ranks, or all ranks that are stored in a report."""
     if path.suffix.lower() not in (".html", ".htm"):
-        return [Source(str(path), Ranks.load(path, candidates=candidates), path.stem)]
+        return [Source(str(path), load(path, candidates, keys), path.stem)]
     raw = reading.content(path)
     with reading.translated(path):
         text = raw.decode()
@@ -223,7 +225,8 @@ def with_strata(benchmarks: Sequence[Benchmark], graph: Graph) -> tuple[Benchmar
 def _stratified(benchmark: Benchmark, graph: Graph) -> Benchmark:
     every = {"head", "tail", "side"} <= benchmark.first.keys.keys()
     keys = strata(benchmark.first, graph, *(STRATA if every else STRATA[:2])).keys
-    models = {model: ranks.with_only_keys(keys) for model, ranks in benchmark.models.items()}
+    first = benchmark.first.with_only_keys(keys)
+    models = {model: ranks.with_targets_of(first) for model, ranks in benchmark.models.items()}
     return Benchmark(benchmark.data, models, benchmark.on)
 
 
@@ -262,9 +265,7 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     except InputError as error:
         where = f"the models whose protocols name the data set {data} cannot be compared"
         raise error.at(where) from None
-    models = {  # all share one copy of the keys
-        model: rows[source.where].with_only_keys(first.ranks.keys) for model, source in found.items()
-    }
+    models = {model: rows[source.where].with_targets_of(first.ranks) for model, source in found.items()}
     return Benchmark(data, models, keys)
 
 
@@ -314,16 +315,19 @@ def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
     frame = reading.read_parquet(b64decode(kept["parquet"]), where)
     column = {name: frame[name].to_numpy() for name in frame.columns}
     keys = {name.removeprefix("key "): c for name, c in column.items() if name.startswith("key ")}
+    first: Ranks | None = None
     for i, model in enumerate(kept["models"]):
         ranks = Ranks(
             column[f"better {i}"],
             column[f"equal {i}"],
             column.get("candidates"),
             weights=column.get("weight"),
-            keys=keys,
+            keys=keys if first is None else None,
             protocol=model["protocol"],
         )
+        ranks = ranks if first is None else ranks.with_targets_of(first)
         if kept.get("shared_triples") is not None:
             ranks = ranks.with_shared_triples(kept["shared_triples"], where)
+        first = first or ranks
         name = str(model["model"])
         yield Source(f"{name} in {where}", ranks, name, str(kept.get("on", "")))

@@ -27,6 +27,7 @@ from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, cell
 from evenrank.ranks.evaluation import title as column_title
+from evenrank.ranks.files import KeyColumns
 from evenrank.ranks.paper import Style
 from evenrank.ranks.ranks import Ranks
 from evenrank.report import charts, page
@@ -72,7 +73,8 @@ class Report(Shown):
         candidates: int | None = None,
         chance: Chance | None = None,
     ) -> None:
-        sources = [source for given in ranks for source in _sources(given, candidates)]
+        keys = KeyColumns()
+        sources = [source for given in ranks for source in _sources(given, candidates, keys)]
         if chance is not None:
             check_choice("chance", chance, get_args(Chance))
             sources = [replace(s, ranks=s.ranks.with_protocol(chance=chance)) for s in sources]
@@ -388,7 +390,7 @@ def _graphs(given: Graph | Iterable[Graph]) -> list[Graph]:
     return graphs
 
 
-def _sources(given: Any, candidates: int | None) -> list[Source]:
+def _sources(given: Any, candidates: int | None, keys: KeyColumns) -> list[Source]:
     """Read ranks, a file, a report, or a collection of these."""
     if isinstance(given, Ranks):
         if not (given.protocol.model or "").strip():
@@ -399,19 +401,19 @@ def _sources(given: Any, candidates: int | None) -> list[Source]:
             )
         return [Source(given.protocol.model or "", given, "")]
     if isinstance(given, str | os.PathLike):
-        return read(Path(given), candidates)
+        return read(Path(given), candidates, keys)
     if isinstance(given, Mapping):
-        return [_named(str(name), one, candidates) for name, one in given.items()]
+        return [_named(str(name), one, candidates, keys) for name, one in given.items()]
     if (several := as_list(given)) is not None:
-        return [source for one in several for source in _sources(one, candidates)]
+        return [source for one in several for source in _sources(one, candidates, keys)]
     raise InputError("not ranks", got=repr(given)[:40], allowed="Ranks, files of ranks, reports")
 
 
-def _named(model: str, given: Any, candidates: int | None) -> Source:
+def _named(model: str, given: Any, candidates: int | None, keys: KeyColumns) -> Source:
     """Read the ranks of a single model and name it."""
     if isinstance(given, Ranks):
         return Source(model, given.with_protocol(model=model), model)
-    sources = _sources(given, candidates)
+    sources = _sources(given, candidates, keys)
     if len(sources) != 1:
         raise InputError(f"{given} has {len(sources)} models, but only one name", got=repr(model))
     return replace(sources[0], ranks=sources[0].ranks.with_protocol(model=model))

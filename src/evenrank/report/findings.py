@@ -6,12 +6,13 @@ distributions, groups, queries) is computed once for all models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf, isnan, nan
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -46,14 +47,39 @@ from evenrank.stats import (
 )
 from evenrank.stats.averages import AVERAGES
 
-T = TypeVar("T")
 METRICS = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)", "z(mrr)")
 LEVEL = 0.95
 NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation")
 MOST_KINDS = 12  # keys with more values are names, not kinds to group by
 POINTS = 60  # of a cumulative distribution of ranks
+WORKERS = 2  # threads beside the main one, which mostly waits for them
 STEPS = (2, 3, 5)  # z at which the null distribution is compared with the normal one
 CALIBRATED = ("mrr", "hits@10")  # of the mean rank, it is normal for all practical purposes
+
+
+class _OneThread:
+    """Limits BLAS to one thread while any thread is inside, as its vectors are too short for more."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+        self._limits: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        """Set the limit, unless another thread has."""
+        with self._lock:
+            self._limits = self._limits or threadpool_limits(1, "blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Lift the limit, if no other thread is inside."""
+        with self._lock:
+            self._inside -= 1
+            if self._limits is not None and not self._inside:
+                self._limits.restore_original_limits()
+                self._limits = None
+
+
+ONE_THREAD = _OneThread()
 
 
 @dataclass(frozen=True)
@@ -205,7 +231,7 @@ class Findings:
         """The intervals of all metrics, for each data set."""
         drawn = [e for e in self.paper.expressions if e != Adjusted("chance", self.lead)]
         wanted = list(dict.fromkeys([*self.metrics, *drawn]))
-        with threadpool_limits(1, "blas"):  # the vectors are too short for threads
+        with ONE_THREAD:
             return {
                 benchmark.data: intervals(
                     benchmark.aligned, *wanted, level=self.level, unit=benchmark.unit, ties=self.ties
@@ -248,31 +274,29 @@ class Findings:
     @property
     def comparisons(self) -> dict[str, Comparison]:
         """The paired tests of the lead metric, for each data set with several models."""
-        return self._comparing.result()
+        return {data: made.result() for data, made in self._comparing.items()}
 
     @cached_property
-    def _comparing(self) -> Future[dict[str, Comparison]]:
-        """The paired tests, in a thread: products of matrices leave Python to other work meanwhile."""
+    def _comparing(self) -> dict[str, Future[Comparison]]:
+        """The paired tests, in threads: products of matrices leave Python to other work meanwhile."""
         tested = [c for c in self.benchmarks if len(c.models) > 1 and not self._untested(c)]
-        return _later(partial(self._compare, [(c, c.aligned) for c in tested]))
+        works = [partial(self._compare, c.aligned, c.unit) for c in tested]
+        return dict(zip([c.data for c in tested], map(self._pool.submit, works), strict=True))
 
-    def _compare(self, aligned: Sequence[tuple[Benchmark, dict[str, Ranks]]]) -> dict[str, Comparison]:
-        with threadpool_limits(1, "blas"):
-            return {
-                benchmark.data: compare(
-                    models,
-                    metrics=self.lead,
-                    level=self.level,
-                    unit=benchmark.unit,
-                    on="row",
-                    ties=self.ties,
-                )
-                for benchmark, models in aligned
-            }
+    def _compare(self, models: Mapping[str, Ranks], unit: str) -> Comparison:
+        with ONE_THREAD:
+            return compare(
+                models, metrics=self.lead, level=self.level, unit=unit, on="row", ties=self.ties
+            )
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads of work that leaves Python to other work, or takes long; they end when idle."""
+        return ThreadPoolExecutor(WORKERS)
 
     def start(self) -> None:
-        """Start what takes longest; the limits on threads of both parts must not overlap."""
-        _ = self._intervals, self._comparing, self._calibrating
+        """Start what takes longest and leaves Python to other work meanwhile."""
+        _ = self._comparing, self._calibrating
 
     @property
     def tested(self) -> str:
@@ -303,10 +327,9 @@ class Findings:
         group_of = np.empty(len(benchmark), dtype=np.int64)
         for i, (_, rows) in enumerate(groups):
             group_of[rows] = i
-        samples = [
-            Sample(ranks, self.ties, unit=benchmark.unit, groups=group_of)
-            for ranks in benchmark.aligned.values()
-        ]
+        first, *others = benchmark.aligned.values()
+        sample = Sample(first, self.ties, unit=benchmark.unit, groups=group_of)
+        samples = [sample, *map(sample.of_model, others)]
         bounds = [  # in all groups at once: one call for each of a thousand relations takes too long
             list(zip(bounds_by_group(sample, self.lead, self.level), sample.units_by_group, strict=True))
             for sample in samples
@@ -416,12 +439,13 @@ class Findings:
     @property
     def calibration(self) -> list[dict[str, Any]]:
         """The exact tail probabilities of z under random ranking, and those of a normal distribution."""
-        return self._calibrating.result()
+        return [row for rows in self._calibrating for row in rows.result()]
 
     @cached_property
-    def _calibrating(self) -> Future[list[dict[str, Any]]]:
-        """The calibration, in a thread: it takes longest on small data."""
-        return _later(lambda: [row for c in self.benchmarks for row in self._calibration(c)])
+    def _calibrating(self) -> list[Future[list[dict[str, Any]]]]:
+        """The calibration, in threads: it takes longest on small data."""
+        works = [partial(lambda c: list(self._calibration(c)), c) for c in self.benchmarks]
+        return [self._pool.submit(work) for work in works]
 
     def _calibration(self, benchmark: Benchmark) -> Iterator[dict[str, Any]]:
         from scipy.special import ndtr
@@ -443,15 +467,6 @@ class Findings:
                 normal = float(ndtr(-z))
                 row = {"data": benchmark.data, "metric": name, "z": z}
                 yield row | {"exact": exact, "normal": normal, "ratio": exact / normal}
-
-
-def _later(work: Callable[[], T]) -> Future[T]:
-    """Start work in a thread."""
-    pool = ThreadPoolExecutor(1)
-    try:
-        return pool.submit(work)
-    finally:
-        pool.shutdown(wait=False)
 
 
 def _turned(pair: Pair) -> Pair:

@@ -19,7 +19,7 @@ from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import bare
-from evenrank.stats._sample import Sample, StandardError
+from evenrank.stats._sample import Expansion, Sample, StandardError
 
 OFTEN = 16  # a binomial draw costs about as much as drawing this many units one at a time
 BLOCK = 200_000  # counts in memory at once
@@ -36,7 +36,9 @@ class Bounds(NamedTuple):
     why: str = ""
 
 
-def no_interval(expression: Expression, sample: Sample, value: float, method: str) -> str | None:
+def no_interval(
+    expression: Expression, sample: Sample, value: float, method: str, expansion: Expansion | None
+) -> str | None:
     """Explain why there is no interval; None if there is one, empty for undefined values."""
     metric = bare(expression)
     if isnan(value):
@@ -45,44 +47,47 @@ def no_interval(expression: Expression, sample: Sample, value: float, method: st
         return "the number of targets, not an estimate"
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
         return "computed from the numbers of candidates, not estimated"
-    if isinstance(metric, Metric) and abs(metric.p) == inf:
+    if isinstance(metric, Metric) and expansion is None:
         return "an extreme value of this sample; there is no interval for that of the population"
     if sample.fewest < 2:
         return "a single {unit} has no variance"
-    if isinstance(metric, Metric) and not sample.terms(metric).finite:
+    if expansion is None:
+        return None
+    if not expansion.terms.finite:
         return "infinite for some targets, or its inverse is"
-    if isinstance(metric, Metric) and not sample.influence(x := sample.terms(metric).x).any():
-        if method == "delta" and _is_proportion(metric) and sample.mean(x) in (0.0, 1.0):
+    if not expansion.influence.any():
+        if method == "delta" and _is_proportion(expansion.terms.metric) and expansion.mean in (0.0, 1.0):
             return None
         return NO_SPREAD if sample.groups == 1 else NO_SPREAD_WITHIN
     return None
 
 
-def delta(sample: Sample, values: Mapping[Expression, float], level: float) -> Iterator[Bounds]:
-    """Compute intervals by the delta method; for quantiles, from order statistics.
+def expand(sample: Sample, expression: Expression) -> Expansion | None:
+    """Expand a metric in the targets of a sample; None for statistics and extreme values."""
+    metric = bare(expression)
+    return Expansion(sample, metric) if isinstance(metric, Metric) and abs(metric.p) < inf else None
+
+
+def delta(expression: Expression, sample: Sample, level: float, expansion: Expansion | None) -> Bounds:
+    """Compute an interval by the delta method; for quantiles, from order statistics.
 
     The interval is that of the mean term, mapped to the metric: symmetric for plain means, and on the
     scale of logarithms for GMR. Hits have the interval of a proportion.
     """
-    for expression in values:
-        metric = bare(expression)
-        if isinstance(metric, Statistic):
-            yield _order_statistics(sample, expression, level)
-            continue
-        terms, error = sample.terms(metric), sample.error(sample.influence_on(expression))
-        mean, influence = sample.mean(terms.x), sample.influence(terms.x)
-        own = sample.error(influence)
-        if _is_proportion(metric):
-            ends = _proportion(mean, own, influence, sample, level)
-        elif not error.size > 0:
-            yield Bounds(why="not differentiable at this value")
-            continue
-        else:
-            margin = own.margin(level)
-            ends = mean - margin if metric.p == 0 else max(mean - margin, 0.0), mean + margin
-        low, high = sorted(adjustment(expression, sample)(terms.value(np.array(ends))).tolist())
-        least, most = limits(expression, sample)
-        yield Bounds(max(low, least), min(high, most), error.size if error.size > 0 else nan)
+    if expansion is None:
+        return _order_statistics(sample, expression, level)
+    terms, mean, own = expansion.terms, expansion.mean, expansion.error
+    error = sample.error(expansion.on(expression))
+    if _is_proportion(terms.metric):
+        ends = _proportion(mean, own, expansion.influence, sample, level)
+    elif not error.size > 0:
+        return Bounds(why="not differentiable at this value")
+    else:
+        margin = own.margin(level)
+        ends = mean - margin if terms.metric.p == 0 else max(mean - margin, 0.0), mean + margin
+    low, high = sorted(adjustment(expression, sample)(terms.value(np.array(ends))).tolist())
+    least, most = limits(expression, sample)
+    return Bounds(max(low, least), min(high, most), error.size if error.size > 0 else nan)
 
 
 def _is_proportion(metric: Metric) -> bool:
@@ -140,30 +145,53 @@ def bounds_by_group(sample: Sample, metric: Metric | Statistic, level: float) ->
     list of Bounds
         The intervals; NaN where there is none, as for statistics.
     """
-    errors = sample.errors_by_group(metric)
-    if not isinstance(metric, Metric) or abs(metric.p) == inf:
-        return [Bounds() for _ in errors]
-    terms = sample.terms(metric)
-    means, found = sample.means_by_group(terms.x).tolist(), []
+    expansion = expand(sample, metric)
+    if expansion is None:
+        return [Bounds()] * sample.groups
+    terms, means = expansion.terms, expansion.means
+    errors = sample.errors_by_group(expansion)
+    low, high = (_shares if _is_proportion(terms.metric) else _margins)(expansion, errors, level)
+    with np.errstate(invalid="ignore"):  # groups without an interval
+        ends = np.sort(terms.value(np.array([low, high])), axis=0)
     least, most = limits(metric, sample)
-    determined, units, alone = sample.spread_by_group(terms.x)
-    for i, (mean, error) in enumerate(zip(means, errors, strict=True)):
-        if isnan(mean):
-            found.append(Bounds())
+    return [
+        Bounds() if isnan(mean) else Bounds(max(low, least), min(high, most), error.size)
+        for mean, low, high, error in zip(means.tolist(), *ends.tolist(), errors, strict=True)
+    ]
+
+
+def _margins(
+    expansion: Expansion, errors: Sequence[StandardError], level: float
+) -> tuple[Floats, Floats]:
+    """Compute the intervals of the mean term in each group by Student's t."""
+    from scipy.special import stdtrit
+
+    terms, means = expansion.terms, expansion.means
+    size, df = np.array(errors).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        margin = stdtrit(df, 0.5 + level / 2) * size
+        margin = margin / np.abs([terms.slope(mean) for mean in means.tolist()])
+    return means - margin if terms.metric.p == 0 else np.maximum(means - margin, 0.0), means + margin
+
+
+def _shares(
+    expansion: Expansion, errors: Sequence[StandardError], level: float
+) -> tuple[Floats, Floats]:
+    """Compute the intervals of a proportion in each group; those of one unit have none."""
+    determined, units, alone = expansion.sample.spread_by_group(expansion)
+    found = []
+    for i, (mean, error) in enumerate(zip(expansion.means.tolist(), errors, strict=True)):
+        if isnan(mean) or error.df < 1:
+            found.append((nan, nan))
             continue
-        if _is_proportion(metric) and error.df >= 1:
-            n = float(units[i])
-            if not alone[i] and error.size > 0:
-                n = _independent(mean, error, float(determined[i]), level)
-            elif not alone[i] and 0.0 < mean < 1.0:
-                n = nan
-            ends = _clopper_pearson(mean, n, level)
-        else:
-            margin = error.margin(level) / abs(terms.slope(mean))
-            ends = mean - margin if metric.p == 0 else max(mean - margin, 0.0), mean + margin
-        low, high = sorted(terms.value(np.array(ends)).tolist())
-        found.append(Bounds(max(low, least), min(high, most), error.size))
-    return found
+        n = float(units[i])
+        if not alone[i] and error.size > 0:
+            n = _independent(mean, error, float(determined[i]), level)
+        elif not alone[i] and 0.0 < mean < 1.0:
+            n = nan
+        found.append(_clopper_pearson(mean, n, level))
+    low, high = np.array(found).T
+    return low, high
 
 
 def _least(share: float, n: float, tail: float) -> float:

@@ -16,14 +16,14 @@ from evenrank.errors import InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, cell, dispensable, evaluate, title, within
+from evenrank.ranks.evaluation import arrow, bare, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
 from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of, tie_rule
 from evenrank.ranks.rows import Groups, average_name
-from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, no_interval
+from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, expand, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models
-from evenrank.stats._sample import Sample, Unit, names_of, unit_name, unit_note
+from evenrank.stats._sample import Sample, Unit, names_of, samples_of, unit_name, unit_note
 from evenrank.stats.averages import AVERAGES, one_count
 
 Method = Literal["delta", "bootstrap", "percentile"]
@@ -249,7 +249,7 @@ def intervals(
     ties = tie_rule(parts, ties)
     unit = unit_name(parts, unit)
     shown = AVERAGES if averages else (average,)
-    drawn = [Sample(part, ties, one, unit) for part in parts for one in shown]
+    drawn = samples_of(parts, ties, shown, unit)
     if method != "delta" and not averages and any(sample.groups > 1 for sample in drawn):
         name = average_name(average)
         got = f"method={method!r} of average={name!r}"
@@ -336,20 +336,26 @@ def _bounds(
     seed: int,
 ) -> list[Bounds]:
     """Compute the interval of each metric, or the reason why it has none."""
-    pairs = list(zip(expressions, values, strict=True))
-    reasons = [no_interval(expression, sample, value, method) for expression, value in pairs]
-    if method != "delta" and sample.groups > 1:
-        reasons = [BY_DELTA if why is None else why for why in reasons]
-    wanted = {e: value for (e, value), why in zip(pairs, reasons, strict=True) if why is None}
-    bca = method == "bootstrap"
-    made: Iterator[Bounds]
-    if method == "delta":
-        made = delta(sample, wanted, level)
-    elif sample.crossed:
+    given = dict(zip(expressions, values, strict=True))
+    found: dict[Expression, Bounds] = {}
+    for metric in dict.fromkeys(map(bare, expressions)):
+        expansion = expand(sample, metric)  # shared by all adjustments of the metric
+        for e in (e for e in expressions if bare(e) == metric):
+            why = no_interval(e, sample, given[e], method, expansion)
+            if why is None and method != "delta" and sample.groups > 1:
+                why = BY_DELTA
+            if why is not None:
+                found[e] = Bounds(why=why)
+            elif method == "delta":
+                found[e] = delta(e, sample, level, expansion)
+    wanted, bca = {e: x for e, x in given.items() if e not in found}, method == "bootstrap"
+    if wanted and sample.crossed:
         made = crossed_bootstrap(sample, wanted, level, samples, seed, bca)
-    else:
+        found |= zip(wanted, made, strict=True)
+    elif wanted:
         made = bootstrap(sample, list(wanted), level, samples, seed, bca)
-    return [next(made) if why is None else Bounds(why=why) for why in reasons]
+        found |= zip(wanted, made, strict=True)
+    return [found[e] for e in expressions]
 
 
 def _notes(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints
+from evenrank._internal.arrays import Floats, Ints, memory
 from evenrank.errors import InputError, Option
 from evenrank.ranks.protocol import to_agree
 from evenrank.ranks.ranks import Ranks
@@ -178,7 +178,7 @@ def joined(
             _check_rows(keys, first, other)
         else:
             other = Named(other.name, other.ranks[_order(keys, first, other)])
-        found[other.name] = other.ranks.with_keys(first.ranks.keys)
+        found[other.name] = other.ranks.with_targets_of(first.ranks)
     if on != ROWS:
         _check_twins(keys, found)
     for other in map(Named, found, found.values()):
@@ -239,7 +239,7 @@ def _columns(key: str, first: Named, other: Named) -> list[NDArray[Any]]:
 def _order(keys: list[str], first: Named, other: Named) -> Ints:
     """Find the row of `other` for each row of `first`; repeated targets are joined in order."""
     pairs = [_columns(key, first, other) for key in keys]
-    if all(np.array_equal(mine, theirs) for mine, theirs in pairs):
+    if all(memory(mine) == memory(theirs) or np.array_equal(mine, theirs) for mine, theirs in pairs):
         return np.arange(len(first.ranks))
     code, distinct = columns.encode([np.concatenate(pair) for pair in pairs])
     mine, theirs = np.split(code, [len(first.ranks)])
@@ -260,9 +260,10 @@ def _order(keys: list[str], first: Named, other: Named) -> Ints:
 
 def _check_twins(keys: list[str], models: Mapping[str, Ranks]) -> None:
     """Check that targets with equal keys have equal ranks in each model, as a repeated triple has."""
-    code, distinct = columns.encode([next(iter(models.values())).keys[key] for key in keys])
-    if len(distinct[0]) == len(code):
+    ranks = next(iter(models.values()))
+    if len(np.unique(ranks.units(keys))) == len(ranks):
         return
+    code, distinct = columns.encode([ranks.keys[key] for key in keys])
     _, first = np.unique(code, return_index=True)
     apart = np.zeros(len(code), dtype=bool)
     for r in models.values():

@@ -42,6 +42,7 @@ from evenrank.stats._sample import (
     Terms,
     Unit,
     names_of,
+    samples_of,
     smooth,
     unit_name,
     unit_note,
@@ -388,7 +389,7 @@ def compare(
     _check_chance_levels(ranked, expressions)
     unit = unit_name(ranked.values(), unit)
     values = intervals(ranked, *expressions, level=level, unit=unit, ties=ties, average=average)
-    drawn = {name: Sample(ranks, ties, average, unit) for name, ranks in ranked.items()}
+    drawn = dict(zip(ranked, samples_of(ranked.values(), ties, (average,), unit), strict=True))
     for name, sample in drawn.items():
         if sample.fewest < 2:
             got = f"{len(ranked[name]):,} target{'s' * (len(ranked[name]) != 1)} of one {unit}"
@@ -403,10 +404,9 @@ def compare(
         each = zip(drawn.items(), values[expression], strict=True)
         views = {name: _view(name, expression, one, interval.value) for (name, one), interval in each}
         made += [_difference(expression, views[a], views[b]) for a, b in couples]
-    p = _p_values(made, test, samples, seed)
+    p, every = _tested(made, test, level, samples, seed)
     corrected = CORRECTIONS[correction](p)
     pairs = []
-    every = _mean_ends(made, test, level, samples, seed)
     for d, ends, one, all_ in zip(made, every, p.tolist(), corrected.tolist(), strict=True):
         low, high = _interval(d, ends, one, test, level)
         pairs.append(replace(d.pair, low=low, high=high, p=one, p_corrected=all_))
@@ -509,48 +509,43 @@ def _possible(metric: Metric, view: View) -> tuple[float, float]:
     return float(ends.min()), float(ends.max())
 
 
-def _ways(made: Sequence[Difference]) -> Iterator[tuple[list[int], dict[str, Any]]]:
-    """Yield the pairs whose units are the same, which share flips, and what flips need of them."""
+def _tested(
+    made: Sequence[Difference], test: Test, level: float, samples: int, seed: int
+) -> tuple[Floats, list[tuple[float, float]]]:
+    """Compute p-values, and the intervals of mean differences of terms: all that are not rejected."""
+    if test == "permutation":
+        return _permuted(made, level, samples, seed)
+    if test == "t":
+        p = [_significance.t_test(d.mean, d.error, len(d.units)) for d in made]
+    else:
+        p = [_significance.wilcoxon(d.units) for d in made]
+    margins = [d.error.margin(level) for d in made]
+    ends = [(d.mean - margin, d.mean + margin) for d, margin in zip(made, margins, strict=True)]
+    return np.array(p), ends
+
+
+def _permuted(
+    made: Sequence[Difference], level: float, samples: int, seed: int
+) -> tuple[Floats, list[tuple[float, float]]]:
+    """Test pairs by sign flips; those whose units are the same share the flips."""
+    p, ends = np.ones(len(made)), [(nan, nan)] * len(made)
     for way in dict.fromkeys(d.way for d in made):
         rows = [i for i, d in enumerate(made) if d.way == way]
         some = [made[i] for i in rows]
-        yield (
-            rows,
-            {
-                "differences": np.column_stack([d.units for d in some]),
-                "couples": [(str(d.pair.metric), d.pair.first, d.pair.second) for d in some],
-                "stretch": np.nan_to_num([d.stretch for d in some], nan=1.0),
-            },
+        by = some[0].by
+        found = _significance.permutation(
+            np.column_stack([d.units for d in some]),
+            by.total(by.weight),
+            level,
+            samples,
+            seed,
+            [(str(d.pair.metric), d.pair.first, d.pair.second) for d in some],
+            np.nan_to_num([d.stretch for d in some], nan=1.0),
         )
-
-
-def _p_values(made: Sequence[Difference], test: Test, samples: int, seed: int) -> Floats:
-    if test == "permutation":
-        p = np.ones(len(made))
-        for rows, flips in _ways(made):
-            p[rows] = _significance.permutation(samples=samples, seed=seed, **flips)
-        return p
-    if test == "t":
-        return np.array([_significance.t_test(d.mean, d.error, len(d.units)) for d in made])
-    return np.array([_significance.wilcoxon(d.units) for d in made])
-
-
-def _mean_ends(
-    made: Sequence[Difference], test: Test, level: float, samples: int, seed: int
-) -> list[tuple[float, float]]:
-    """Compute the intervals of the differences of mean terms: all that the test does not reject."""
-    if test != "permutation":
-        margins = [d.error.margin(level) for d in made]
-        return [(d.mean - margin, d.mean + margin) for d, margin in zip(made, margins, strict=True)]
-    found = [(nan, nan)] * len(made)
-    for rows, flips in _ways(made):
-        by = made[rows[0]].by
-        low, high = _significance.permutation_ends(
-            weight=by.total(by.weight), level=level, samples=samples, seed=seed, **flips
-        )
-        for i, *ends in zip(rows, low.tolist(), high.tolist(), strict=True):
-            found[i] = (ends[0], ends[1])
-    return found
+        p[rows] = found.p
+        for i, low, high in zip(rows, found.low.tolist(), found.high.tolist(), strict=True):
+            ends[i] = (low, high)
+    return p, ends
 
 
 def _interval(

@@ -23,6 +23,7 @@ are a sample; so are groups if each of them lies within one unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, inf, nan, pi, sqrt
@@ -36,7 +37,7 @@ from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression, z
 from evenrank.metrics.chance import Dependence, NullDistribution
-from evenrank.metrics.metric import Metric, Statistic
+from evenrank.metrics.metric import Metric
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
 from evenrank.ranks.evaluation import bare
@@ -58,7 +59,7 @@ def unit_name(ranks: Iterable[Ranks], unit: Unit) -> str:
     """
     if unit is not None:
         return names_of("unit", unit)
-    several = list(ranks)
+    several = _distinct(ranks)
     if all(set(TRIPLE) <= one.keys.keys() for one in several):
         return CROSSED if any(shared_queries(one) >= SHARED for one in several) else "triple"
     alike = all("query" in one.keys for one in several) and several
@@ -79,10 +80,21 @@ def shared_queries(ranks: Ranks) -> float:
     return float((np.bincount(of)[query] > 1).mean())
 
 
+def _distinct(ranks: Iterable[Ranks]) -> list[Ranks]:
+    """List ranks, but only the first of those that share their targets."""
+    found: list[Ranks] = []
+    for one in ranks:
+        if not (found and one.has_targets_of(found[-1])):
+            found.append(one)
+    return found
+
+
 def unit_note(ranks: Iterable[Ranks], unit: str) -> tuple[str, ...]:
     """Note that targets of one query are dependent, if the unit does not join them."""
-    share = max((shared_queries(one) for one in ranks), default=0.0)
-    if unit not in ("target", "triple") or share < SHARED:
+    if unit not in ("target", "triple"):
+        return ()
+    share = max((shared_queries(one) for one in _distinct(ranks)), default=0.0)
+    if share < SHARED:
         return ()
     return (
         f"{100 * share:.0f} % of the targets share their query with others, which unit {unit} takes as "
@@ -255,12 +267,13 @@ class Sample:
         count = 0 if groups is None else int(groups.max(initial=-1)) + 1
         units, *others = _units(ranks, unit)
         self.crossed = tuple(Sample(ranks, ties, average, other, groups) for other in others)
+        self._weighs: NDArray[np.bool_] | None = None
         if weight is not None and not (weight > 0).all():
-            weighs = weight > 0
+            self._weighs = weighs = weight > 0
             ranks, weight = ranks[weighs], weight[weighs]
             _, units = np.unique(units[weighs], return_inverse=True)
             groups = None if groups is None else groups[weighs]
-        self.ranks, self.ties, self.unit = ranks, ties, units
+        self.ranks, self.ties, self.unit, self._average = ranks, ties, units, average
         self.weight: Floats = np.ones(len(ranks)) if weight is None else weight
         self.units = int(units.max()) + 1 if len(units) else 0
         self.group = np.zeros(len(units), dtype=np.int64)
@@ -275,6 +288,26 @@ class Sample:
 
     def __repr__(self) -> str:
         return f"Sample({len(self.ranks):,} targets, {self.units:,} units, {self.groups:,} groups)"
+
+    def of_model(self, ranks: Ranks) -> Sample:
+        """Return the sample of another model that ranked these targets: with the same units and groups.
+
+        Parameters
+        ----------
+        ranks : Ranks
+            The ranks of the model.
+
+        Returns
+        -------
+        Sample
+            Its sample.
+        """
+        made = copy(self)
+        for name in ("tally", "_rows", "_dependence"):
+            vars(made).pop(name, None)
+        made.ranks = ranks if self._weighs is None else ranks[self._weighs]
+        made.crossed = tuple(one.of_model(ranks) for one in self.crossed)
+        return made
 
     @property
     def ways(self) -> tuple[Sample, ...]:
@@ -396,7 +429,7 @@ class Sample:
         """
         return float((self.weight * x).sum() / self.weight.sum())  # BLAS would wake threads for this
 
-    def influence(self, x: Floats) -> Floats:
+    def influence(self, x: Floats, means: Floats | None = None) -> Floats:
         """Compute the influence of each part of a unit on the weighted mean of a column.
 
         Within a group the influences sum to zero, unless the group has a single unit: its influence is
@@ -406,19 +439,24 @@ class Sample:
         ----------
         x : ndarray
             A value per target.
+        means : ndarray, optional
+            Its means by group, if they are known.
 
         Returns
         -------
         ndarray
             The influence of each part.
         """
-        mean: Floats | float = self.mean(x)
-        if self.groups > 1:
-            mean = np.where(self._within > 1, self.means_by_group(x), mean)[self.group]
-        own = np.asarray(self._net(x - mean, x, self.part) / self.weight.sum())
-        return (
-            np.concatenate([own, *(one.influence(x) for one in self.crossed)]) if self.crossed else own
-        )
+        mean = self.mean(x)
+        if self.groups > 1 and means is None:
+            means = self.means_by_group(x)
+        own = [one._influence(x, mean, means) for one in (self, *self.crossed)]
+        return np.concatenate(own) if self.crossed else own[0]
+
+    def _influence(self, x: Floats, mean: float, means: Floats | None) -> Floats:
+        """Compute the influences by one kind of units."""
+        centre = mean if means is None else np.where(self._within > 1, means, mean)[self.group]
+        return np.asarray(self._net(x - centre, x, self.part) / self.weight.sum())
 
     def _split(self, influence: Floats) -> list[Floats]:
         """Split the influences of crossed units: by the first, by the second, by both."""
@@ -494,56 +532,60 @@ class Sample:
         doubt = (others**2 / (n[n > 1] - 1)).sum() + lone.sum() ** 2 / max(len(lone), 1)
         return StandardError(size, min(float(variance.sum() ** 2 / doubt), most))
 
-    def errors_by_group(self, metric: Metric | Statistic) -> list[StandardError]:
+    def errors_by_group(self, expansion: Expansion) -> list[StandardError]:
         """Compute the standard error of a metric in each group, on the targets of that group alone.
 
         Parameters
         ----------
-        metric : Metric or Statistic
-            The metric.
+        expansion : Expansion
+            The metric, expanded in these targets.
 
         Returns
         -------
         list of StandardError
             The standard errors, with the number of units less one as degrees of freedom; NaN without
-            spread, without a derivative, and for metrics that are not a mean over targets.
+            spread, and without a derivative.
         """
-        size = np.full(self.groups, nan)
-        if isinstance(metric, Metric) and abs(metric.p) < inf:
-            terms = self.terms(metric)
-            with np.errstate(divide="ignore", invalid="ignore"):  # empty groups, infinite terms
-                slope = np.abs([terms.slope(mean) for mean in self.means_by_group(terms.x).tolist()])
-                share = np.bincount(self.group, self.weight, self.groups) / self.weight.sum()
-                own = self._split(self.influence(terms.x))[0]
-                influence = self._unbiased(own)
-                variance = np.bincount(self._group_of, influence**2, self.groups)
-                size = np.sqrt(variance) * slope / share
-        fewest = self._within
+        with np.errstate(divide="ignore", invalid="ignore"):  # empty groups, infinite terms
+            slope = np.abs([expansion.terms.slope(mean) for mean in expansion.means.tolist()])
+            share = np.bincount(self.group, self.weight, self.groups) / self.weight.sum()
+            sizes = [
+                one._size_by_group(part) * slope / share
+                for one, part in zip(
+                    (self, *self.crossed), self._split(expansion.influence), strict=True
+                )
+            ]
+        size, fewest = sizes[0], self._within
         if self.crossed:
-            found = [one.errors_by_group(metric) for one in self.crossed]
-            second, both = (np.nan_to_num([error.size for error in each]) for each in found)
-            size = np.array(list(map(_crossed, np.nan_to_num(size), second, both)))
+            for one, other in zip(self.crossed, sizes[1:], strict=True):
+                other[(one._within < 2) | ~(other > 0)] = nan
+            size = np.array(list(map(_crossed, *np.nan_to_num(sizes))))
             fewest = np.minimum(fewest, self.crossed[0]._within)
         size[(fewest < 2) | ~(size > 0)] = nan
         return list(map(StandardError, size.tolist(), (fewest - 1).tolist()))
 
-    def spread_by_group(self, x: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def _size_by_group(self, influence: Floats) -> Floats:
+        """Compute the part of each group in the standard error by one kind of units."""
+        variance = np.bincount(self._group_of, self._unbiased(influence) ** 2, self.groups)
+        return np.asarray(np.sqrt(variance))
+
+    def spread_by_group(self, expansion: Expansion) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Describe the units of each group; the less favourable kind, if two units cross.
 
         Parameters
         ----------
-        x : ndarray
-            A value per target.
+        expansion : Expansion
+            A metric, expanded in these targets.
 
         Returns
         -------
         tuple of ndarray
-            How many units determine the variance of the mean of x, `effective`; how many there are, with
+            How many units determine the variance of the mean term, `effective`; how many there are, with
             those of smaller weight as fewer; and whether each target is a unit, of equal weight.
         """
         targets = np.bincount(self.group, minlength=self.groups)
         rows = []
-        for one, part in zip(self.ways, self._split(self.influence(x)), strict=False):
+        for one, part in zip(self.ways, self._split(expansion.influence), strict=False):
             weight = np.bincount(one.part, one.weight, minlength=len(one._unit_of))
             counts = []
             for column in (part**2, weight):
@@ -591,11 +633,7 @@ class Sample:
         ndarray
             The influence of each part; NaN if the metric has no derivative at its value.
         """
-        metric = smooth(expression)
-        terms = self.terms(metric)
-        mean = self.mean(terms.x)
-        slope = terms.slope(mean) * self._map_slope(expression, float(terms.value(mean)))
-        return np.asarray(slope * self.influence(terms.x))
+        return Expansion(self, smooth(expression)).on(expression)
 
     def null(self, expression: Adjusted) -> NullDistribution:
         """Return the null distribution of an adjusted metric, as `evaluate` takes it.
@@ -616,6 +654,8 @@ class Sample:
 
     @cached_property
     def _dependence(self) -> Dependence | None:
+        if self._weighs is None:  # as the evaluation has it, whose description is then shared
+            return self.ranks.dependence(self._average)
         return self.ranks.dependence(weights=self.weight)
 
     def _map_slope(self, expression: Expression, value: float) -> float:
@@ -629,6 +669,97 @@ class Sample:
         line_or_map = expression.map(null)
         assert isinstance(line_or_map, Affine)
         return line_or_map.scale
+
+
+class Expansion:
+    """The first-order expansion of a metric in the targets of a sample.
+
+    Parameters
+    ----------
+    sample : Sample
+        The targets.
+    metric : Metric
+        The metric, a smooth function of a mean of terms.
+    """
+
+    def __init__(self, sample: Sample, metric: Metric) -> None:
+        self.sample, self.terms = sample, sample.terms(metric)
+
+    def __repr__(self) -> str:
+        return f"Expansion({self.terms.metric}; {self.sample!r})"
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean term."""
+        return self.sample.mean(self.terms.x)
+
+    @cached_property
+    def means(self) -> Floats:
+        """The mean term of each group."""
+        return self.sample.means_by_group(self.terms.x)
+
+    @cached_property
+    def influence(self) -> Floats:
+        """The influence of each part of a unit on the mean term."""
+        means = self.means if self.sample.groups > 1 else None
+        return self.sample.influence(self.terms.x, means)
+
+    @cached_property
+    def error(self) -> StandardError:
+        """The standard error of the mean term."""
+        return self.sample.error(self.influence)
+
+    def on(self, expression: Expression) -> Floats:
+        """Compute the influence of each part on the metric, or on an adjustment of it.
+
+        Parameters
+        ----------
+        expression : Metric or Adjusted
+            The metric.
+
+        Returns
+        -------
+        ndarray
+            The influence of each part; NaN if the metric has no derivative at its value.
+        """
+        terms, mean = self.terms, self.mean
+        slope = terms.slope(mean) * self.sample._map_slope(expression, float(terms.value(mean)))
+        return np.asarray(slope * self.influence)
+
+
+def samples_of(
+    parts: Iterable[Ranks],
+    ties: Ties,
+    averages: Sequence[str | Sequence[str]] = ("micro",),
+    unit: str = "target",
+) -> list[Sample]:
+    """Sample the targets of each part under each average; equal targets are numbered once.
+
+    Parameters
+    ----------
+    parts : iterable of Ranks
+        The ranks.
+    ties : str
+        The tie-breaking rule.
+    averages : sequence of str or sequence of str
+        The averages.
+    unit : str
+        The resampling unit.
+
+    Returns
+    -------
+    list of Sample
+        The samples, by part and average.
+    """
+    found: list[Sample] = []
+    before: Ranks | None = None
+    for part in parts:
+        if before is not None and part.has_targets_of(before):
+            found += [one.of_model(part) for one in found[-len(averages) :]]
+        else:
+            found += [Sample(part, ties, average, unit) for average in averages]
+        before = part
+    return found
 
 
 def _units(ranks: Ranks, unit: str | Ints) -> list[Ints]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import copysign, inf, log2, sqrt
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,53 +23,19 @@ Test = Literal["permutation", "t", "wilcoxon"]
 Couple: TypeAlias = tuple[str, str, str]  # a metric, and two models
 Correction = Literal["holm", "bonferroni", "bh", "none"]
 BLOCK = 4_000_000  # signs drawn at once
-CACHED = 500_000  # signs summed at once
+CACHED = 1_000_000  # signs summed at once
 KEPT = 10_000_000  # sums of flips in memory at once
 
 
+class Permuted(NamedTuple):
+    """The p-value of each column of differences under sign flips, and the interval of its mean."""
+
+    p: Floats
+    low: Floats
+    high: Floats
+
+
 def permutation(
-    differences: Floats,
-    samples: int,
-    seed: int,
-    couples: Sequence[Couple] = (),
-    stretch: Floats | float = 1.0,
-) -> Floats:
-    """Compute the two-sided p-value of each column of differences under sign flips.
-
-    If there are at most `samples` flips of the k nonzero differences, all `2^k` are listed; otherwise
-    `samples` random ones are drawn, and the observed one is counted with them (Phipson and Smyth 2010).
-    The matrix of signs is made in blocks. `couples` names the metric and the two models of each
-    column: the sums of many couples follow from those of fewer. If units cross, the flips of one kind
-    vary too little: `stretch` multiplies their sums, by the ratio of both standard errors.
-
-    >>> permutation(np.array([[3.0], [1.0], [0.0], [2.0]]), samples=100, seed=0).tolist()
-    [0.25]
-    """
-    p = np.ones(differences.shape[1])
-    stretch = np.broadcast_to(np.asarray(stretch, dtype=float), p.shape)
-    stretch = np.broadcast_to(np.asarray(stretch, dtype=float), p.shape)
-    count = (differences != 0).sum(axis=0)
-    few = count <= log2(samples)
-    for column in np.flatnonzero(few):
-        d = differences[differences[:, column] != 0, column]
-        total, least = _observed(d)
-        each = (_extreme(flips @ d, total, least, stretch[column]) for flips in _listed(len(d)))
-        p[column] = sum(each) / 2 ** len(d)
-    many = np.flatnonzero(~few)
-    if len(many):
-        d = differences[:, many]
-        named = [couples[i] if couples else ("", str(i), "") for i in many.tolist()]
-        basis, mixed = _basis(d, named)
-        summed = d[:, basis]
-        total, least = _observed(d)
-        extreme = np.zeros(len(many))
-        for flips in _drawn(len(d), samples, seed):
-            extreme += _extreme(flips @ summed @ mixed, total, least, stretch[many])
-        p[many] = (extreme + 1) / (samples + 1)
-    return p
-
-
-def permutation_ends(
     differences: Floats,
     weight: Floats,
     level: float,
@@ -77,36 +43,50 @@ def permutation_ends(
     seed: int,
     couples: Sequence[Couple] = (),
     stretch: Floats | float = 1.0,
-) -> tuple[Floats, Floats]:
-    """Compute the intervals of mean differences that sign flips do not reject at a confidence level.
+) -> Permuted:
+    """Test each column of differences by two-sided sign flips, and find the means they do not reject.
 
-    Let D and W be the sums of a column and of the weights, and `D_s`, `W_s` those under the flip s. The
-    flip is as extreme as the data, under the mean difference m, if `|D - m W| <= |D_s - m W_s|`. This
-    holds for m between `(D - D_s) / (W - W_s)` and `(D + D_s) / (W + W_s)`. So the p-value of m is the
-    share of flips whose interval contains it.
+    If there are at most `samples` flips of the k nonzero differences, the p-value is of all `2^k`;
+    otherwise `samples` random ones are drawn, and the observed one is counted with them (Phipson and
+    Smyth 2010). The matrix of signs is made in blocks. `couples` names the metric and the two models of
+    each column: the sums of many couples follow from those of fewer. If units cross, the flips of one
+    kind vary too little: `stretch` multiplies their sums, by the ratio of both standard errors.
 
-    >>> low, high = permutation_ends(np.array([[3.0, 1, 0, 2, 2, 1]]).T, np.ones(6), 0.9, 100, 0)
-    >>> low.tolist(), high.tolist()
-    ([0.5], [2.5])
+    For the interval, let D and W be the sums of a column and of the weights, and `D_s`, `W_s` those
+    under the flip s. The flip is as extreme as the data, under the mean difference m, if
+    `|D - m W| <= |D_s - m W_s|`. This holds for m between `(D - D_s) / (W - W_s)` and
+    `(D + D_s) / (W + W_s)`. So the p-value of m is the share of flips whose interval contains it.
+
+    >>> d = np.array([[3.0], [1.0], [0.0], [2.0], [2.0], [1.0]])
+    >>> [found.tolist() for found in permutation(d, np.ones(6), 0.9, samples=100, seed=0)]
+    [[0.0625], [0.5], [2.5]]
     """
     rows, columns = differences.shape
+    p, low, high = np.ones(columns), np.full(columns, -inf), np.full(columns, inf)
     stretch = np.broadcast_to(np.asarray(stretch, dtype=float), columns)
+    few = (differences != 0).sum(axis=0) <= log2(samples)
+    for column in np.flatnonzero(few):
+        d = differences[differences[:, column] != 0, column]
+        sums, least = _observed(d)
+        each = (_extreme(flips @ d, sums, least, stretch[column]) for flips in _listed(len(d)))
+        p[column] = sum(each) / 2 ** len(d)
     listed = rows <= log2(samples)
-    own, low, high = 0 if listed else 1, np.full(columns, -inf), np.full(columns, inf)
-    count = 2**rows if listed else samples
+    own, count = (0, 2**rows) if listed else (1, samples)
     needed = int(np.floor((1.0 - level) * (count + own) * (1.0 + ROUNDING) - own))
-    if needed < 0:
-        return low, high
+    if needed < 0 and few.all():
+        return Permuted(p, low, high)
     step = max(1, KEPT // count)
     for first in range(0, columns, step):
-        d = differences[:, first : first + step]
-        named = couples[first : first + step] or [("", str(i), "") for i in range(d.shape[1])]
-        basis, mixed = _basis(d, named)
+        block = slice(first, first + step)
+        d = differences[:, block]
+        basis, mixed = _basis(d, couples[block] or [("", str(i), "") for i in range(d.shape[1])])
         both = np.column_stack([d[:, basis], weight])
         blocks = _listed(rows) if listed else _drawn(rows, samples, seed)
         sums = np.concatenate([flips @ both for flips in blocks])
         flipped, total = sums[:, :-1] @ mixed, weight.sum()
-        for i in range(d.shape[1]):
+        extreme = _extreme(flipped, *_observed(d), stretch[block])
+        p[block] = np.where(few[block], p[block], (extreme + 1) / (samples + 1))
+        for i in range(d.shape[1]) if needed >= 0 else ():
             ratio, observed = stretch[first + i], d[:, i].sum()
             gap, w = ratio * (observed - 2.0 * flipped[:, i]), ratio * (total - 2.0 * sums[:, -1])
             # all means, if the flip changes no sign or, stretched, more than all
@@ -116,7 +96,7 @@ def permutation_ends(
             ends = np.where(inside, ends, [[-inf], [inf]])
             low[first + i] = np.partition(ends[0], needed)[needed]
             high[first + i] = np.partition(ends[1], count - 1 - needed)[count - 1 - needed]
-    return low, high
+    return Permuted(p, low, high)
 
 
 def _listed(columns: int) -> Iterator[Floats]:
@@ -128,14 +108,20 @@ def _listed(columns: int) -> Iterator[Floats]:
 
 
 def _drawn(columns: int, samples: int, seed: int) -> Iterator[Floats]:
-    """Draw random signs, one bit each, and yield them in pieces that fit into a processor's cache."""
+    """Draw random signs, one bit each, and yield them in pieces that fit into a processor's cache.
+
+    A piece is valid until the next one.
+    """
     rng, width = np.random.default_rng(seed), -(-columns // 8)
     drawn, step = max(1, BLOCK // columns), max(1, CACHED // columns)
+    signs = np.empty((min(step, drawn), columns))
     for first in range(0, samples, drawn):
         rows = min(drawn, samples - first)
         bits = np.frombuffer(rng.bytes(rows * width), dtype=np.uint8).reshape(rows, width)
         for start in range(0, rows, step):
-            yield np.unpackbits(bits[start : start + step], axis=1, count=columns).astype(float)
+            some = np.unpackbits(bits[start : start + step], axis=1, count=columns)
+            signs[: len(some)] = some
+            yield signs[: len(some)]
 
 
 def _observed(d: Floats) -> tuple[Floats, Floats]:

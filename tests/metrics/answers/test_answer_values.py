@@ -1,6 +1,6 @@
 """Values of metrics of several answers, against their definitions on every order of tied candidates."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from math import inf, log2
 
 import numpy as np
@@ -27,7 +27,7 @@ def half():
 
 
 def defined(name, gains):
-    """Compute a metric of one order of candidates, given by their gains, as the literature defines it."""
+    """Compute a metric of one order of candidates, given by their gains, by its definition."""
     metric = er.parse(name)
     k = metric.k if isinstance(metric, QueryMetric) else (metric.f.cut or (None, None))[1]
     relevant = [g > 0 for g in gains]
@@ -71,7 +71,7 @@ def defined(name, gains):
 def orders(scores, gains):
     """Return the gains in every order of the candidates that agrees with their scores."""
     every = permutations(range(len(scores)))
-    kept = (o for o in every if all(scores[a] >= scores[b] for a, b in zip(o, o[1:], strict=False)))
+    kept = (o for o in every if all(scores[a] >= scores[b] for a, b in pairwise(o)))
     return {tuple((gains[i], i) for i in o) for o in kept}
 
 
@@ -116,8 +116,15 @@ def test_with_one_answer_per_query_metrics_are_those_of_ranks():
         value = {str(m): m(ranks.tally(), ties) for m in map(er.parse, ["mrr", "hits@5", "ndcg", "mr"])}
         value |= {m: er.parse(m)(ranks.tally(), ties) for m in ("mrr@7", "ndcg@7")}
         same = {
-            **{"map": "mrr", "mrr": "mrr", "ndcg": "ndcg", "recall@5": "hits@5", "success@5": "hits@5"},
-            **{"mrr@7": "mrr@7", "ndcg@7": "ndcg@7", "map@7": "mrr@7", "ndcg_bin": "ndcg"},
+            "map": "mrr",
+            "mrr": "mrr",
+            "ndcg": "ndcg",
+            "recall@5": "hits@5",
+            "success@5": "hits@5",
+            "mrr@7": "mrr@7",
+            "ndcg@7": "ndcg@7",
+            "map@7": "mrr@7",
+            "ndcg_bin": "ndcg",
         }
         for name, other in same.items():
             assert np.mean(rankings.values(name, ties)) == pytest.approx(value[other], abs=1e-14), name

@@ -11,7 +11,7 @@ For metrics of several answers, the ranks are the positions of the answers of on
 level may depend on the number of answers, too.
 
 A property is refuted by a counterexample, which is reported. Counterexamples are searched among ranks of
-one and of three targets (or answers) and several numbers of candidates, and for transforms among all small
+one and of three targets or answers and several numbers of candidates, and for transforms among all small
 and many large ranks; "yes" means that none was found, which is conclusive for power means of the rank.
 """
 

@@ -642,9 +642,7 @@ class _Nulls:
         if key not in self._cache:
             dependence = self.dependence if spread else None
             if isinstance(self.tally, QueryTally):
-                metric, shapes = for_answers(expression.metric), self.tally.shapes
-                whole = metric.kind == "auc" and shapes.known
-                null: Null = QueryNull(metric, shapes.with_other_candidates() if whole else shapes)
+                null: Null = QueryNull(for_answers(expression.metric), self.tally.shapes)
             elif isinstance(expression.metric, QueryMetric):
                 raise expression.metric.not_of_ranks()
             else:

@@ -74,8 +74,7 @@ def chance_command(
     Examples
     --------
     evenrank chance mrr --data wn18rr
-    evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
-    evenrank chance map --sizes 1000x50 --answers 3
+    evenrank chance map --sizes 1000x50 --answers 3 --value 0.05
     """
     _check_one("the null distribution needs", data, sizes)
     candidates: Histogram | Task

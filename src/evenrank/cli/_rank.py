@@ -157,7 +157,6 @@ def rank_command(
     --------
     evenrank rank nations/transe --data nations -o ranks.parquet
     evenrank rank model.safetensors --data FOLDER --sides tail -m mrr,hits@10
-    evenrank rank nations/transe --data nations --answers together -m map,ndcg@10
     """
     process = launched()
     if process is not None:

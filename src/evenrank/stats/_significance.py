@@ -51,7 +51,8 @@ def permutation(
     otherwise `samples` random ones are drawn, and the observed one is counted with them (Phipson and
     Smyth 2010). The matrix of signs is made in blocks. `couples` names the metric and the two models of
     each column: the sums of many couples follow from those of fewer, also from those of `others`, which
-    are not tested. If units cross, the flips of one kind vary too little: `stretch` multiplies their sums, by the ratio of both standard errors.
+    are not tested. If units cross, the flips of one kind vary too little: `stretch` multiplies their
+    sums, by the ratio of both standard errors.
 
     For the interval, let D and W be the sums of a column and of the weights, and `D_s`, `W_s` those
     under the flip s. The flip is as extreme as the data, under the mean difference m, if

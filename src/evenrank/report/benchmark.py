@@ -27,11 +27,10 @@ from evenrank.graphs import Graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.ranks.files import KeyColumns
-from evenrank.ranks.protocol import Protocol, shared
+from evenrank.ranks.protocol import TASK, Protocol, shared
 from evenrank.ranks.ranks import SCORED, Ranks, load
 from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
-TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
 SAME = "rank them with the same protocol"
 NO_KEYS = "no key columns identify the targets"

@@ -355,6 +355,7 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
     evenrank demo -o demo.json
     """
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
+    known = ("data", "model", "candidates")[: 2 if form == "latex" else 3]
     result = evaluate(
         [ranks.tally() for ranks in ranked],
         DEMO,
@@ -364,10 +365,10 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
                 ranks.protocol.data or "",
                 ranks.protocol.model or "",
                 figure(float(ranks.candidates.mean())),
-            )
+            )[: len(known)]
             for ranks in ranked
         ],
-        label_names=("data", "model", "candidates"),
+        label_names=known,
         protocol=Protocol.from_dict({"split": "test", "filter": "train, valid, test"}),
     )
     optional = ("chance(hits@10)", "candidates", "z(mrr)", "index(hits@10)", "hits@10", "chance(mrr)")

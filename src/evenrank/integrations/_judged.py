@@ -84,7 +84,9 @@ def read(given: Any, kind: Literal["score", "relevance"]) -> Lines:
         numbers = frame["number"].cast(pl.Float64)
     except (TypeError, ValueError, pl.exceptions.PolarsError):
         raise InputError(
-            f"{name}: {kind}s must be numbers", got=repr(columns[2])[:60], do="pass a number for each document"
+            f"{name}: {kind}s must be numbers",
+            got=repr(columns[2])[:60],
+            do="pass a number for each document",
         ) from None
     frame = frame.with_columns(numbers.alias("number"), pl.int_range(pl.len()).alias("line"))
     read = Lines(frame, lambda line: f"{name}, row {line}", name)
@@ -137,9 +139,7 @@ def _file(path: str | os.PathLike[str], line: str) -> Lines:
         number = part["text"].cast(pl.Float64, strict=False)
         if number.null_count():
             row = int(number.is_null().arg_true()[0])
-            raise InputError(
-                f"{path}:{part['line'][row]}: not a number", got=repr(part["text"][row])
-            )
+            raise InputError(f"{path}:{part['line'][row]}: not a number", got=repr(part["text"][row]))
         if len(part) and "tag" in names:
             tag = str(part["tag"][-1])
         parts.append(part.select("query", "document", number.alias("number"), "line"))
@@ -219,10 +219,10 @@ def rankings(run: Lines, judged: Lines, rules: Rules, protocol: Mapping[str, Any
         why = {"tied": "may rank anywhere", "never": "count as never retrieved"}[rules.unretrieved]
         warnings.warn(
             f"{(length == 0).sum():,} judged queries are not in the run: their answers {why}",
-            stacklevel=3,
+            stacklevel=4,
         )
     for what, number in left_out.items():
-        warnings.warn(f"{number:,} {what}: left out", stacklevel=3)
+        warnings.warn(f"{number:,} {what}: left out", stacklevel=4)
     found = answers.join(placed, on=["number_of_query", "document"], how="left", maintain_order="left")
     of = found["number_of_query"].to_numpy().astype(np.int64)
     absent = found["better"].is_null().to_numpy()
@@ -233,7 +233,7 @@ def rankings(run: Lines, judged: Lines, rules: Rules, protocol: Mapping[str, Any
     if rules.unretrieved == "tied" and absent.any():
         if rules.candidates is None:
             raise InputError(
-                "where relevant documents that are not in the run stand requires the number of candidates",
+                "ranking relevant documents that are not in the run requires the number of candidates",
                 got=f"{absent.sum():,} such documents",
                 do=["pass ", Option("candidates"), ", or ", Option("unretrieved", "never")],
             )
@@ -287,9 +287,7 @@ def _nothing_shared(run: Lines, judged: Lines) -> InputError:
     )
 
 
-def _distinct(
-    listed: pl.DataFrame, run: Lines, rules: Rules
-) -> tuple[pl.DataFrame, int]:
+def _distinct(listed: pl.DataFrame, run: Lines, rules: Rules) -> tuple[pl.DataFrame, int]:
     """Check that no document is listed twice; if lenient, keep its better place."""
     import polars as pl
 
@@ -351,8 +349,6 @@ def _check_candidates(size: Ints, names: NDArray[Any], rules: Rules) -> None:
         row = int(np.argmax(size))
         raise InputError(
             "there are fewer candidates than documents",
-            got=f"{rules.candidates:,}, and {size[row]:,} listed or relevant ones for query {names[row]}",
+            got=f"{rules.candidates:,}, and {size[row]:,} listed or relevant for query {names[row]}",
             do=["set ", Option("candidates"), " to the number of documents in the collection"],
         )
-
-

@@ -97,36 +97,18 @@ def rankings(
     >>> rankings(run, qrels, ties="trec_eval").evaluate("map", "mrr").to_dict()
     {'map': 0.3333333333333333, 'mrr': 0.41666666666666663}
     """
-    check_order(order)
-    check_choice("ties of a run", ties, get_args(ListTies))
-    check_choice("value of queries", queries, get_args(Queries))
-    if not isinstance(relevant, int | float) or not 0 < relevant < float("inf"):
-        raise InputError(
-            "relevant must be a number above 0, as the relevance of a document is its gain",
-            got=repr(relevant),
-        )
-    if candidates is not None:
-        candidates = columns.integer("candidates", candidates, 1)
-    if unretrieved is None:
-        unretrieved = "tied" if ties == "expected" and candidates is not None else "never"
-    check_choice("value of unretrieved", unretrieved, get_args(Unretrieved))
-    rules = _judged.Rules(
-        candidates, ties, unretrieved, queries, relevant, order == "scores", lenient
+    return _together(
+        run,
+        qrels,
+        candidates=candidates,
+        ties=ties,
+        unretrieved=unretrieved,
+        queries=queries,
+        relevant=relevant,
+        order=order,
+        lenient=lenient,
+        model=model,
     )
-    scored, judged = _judged.read(run, "score"), _judged.read(qrels, "relevance")
-    name = as_path(run).name if isinstance(run, str | os.PathLike) else None
-    entries = {
-        "task": "retrieval",
-        "relevant": f"judged {relevant:g} or more",
-        "targets": "all relevant documents of a query",
-        "model": model or scored.tag or name,
-    }
-    if candidates is not None:
-        entries["candidates"] = f"{candidates:,} documents"
-    if queries == "judged":
-        entries["queries"] = "all judged queries"
-    given = {entry: value for entry, value in entries.items() if value is not None}
-    return _judged.rankings(scored, judged, rules, given)
 
 
 def ranks(
@@ -171,10 +153,11 @@ def ranks(
     InputError
         If a line cannot be read, or there are fewer candidates than documents.
     """
-    together = rankings(
+    together = _together(
         run,
         qrels,
         candidates=columns.integer("candidates", candidates, 1),
+        ties="expected",
         unretrieved="tied",
         queries="judged",
         relevant=relevant,
@@ -184,3 +167,47 @@ def ranks(
     )
     found = together.ranks()
     return found.with_protocol(found.protocol.updated({"targets": "every relevant document"}))
+
+
+def _together(
+    run: Source,
+    qrels: Source,
+    *,
+    candidates: int | None,
+    ties: ListTies,
+    unretrieved: Unretrieved | None,
+    queries: Queries,
+    relevant: float,
+    order: Order,
+    lenient: bool,
+    model: str | None,
+) -> Rankings:
+    """Check the arguments of `rankings`, and rank; notes are given where the caller was called."""
+    check_order(order)
+    check_choice("ties of a run", ties, get_args(ListTies))
+    check_choice("value of queries", queries, get_args(Queries))
+    if not isinstance(relevant, int | float) or not 0 < relevant < float("inf"):
+        raise InputError(
+            "relevant must be a number above 0, as the relevance of a document is its gain",
+            got=repr(relevant),
+        )
+    if candidates is not None:
+        candidates = columns.integer("candidates", candidates, 1)
+    if unretrieved is None:
+        unretrieved = "tied" if ties == "expected" and candidates is not None else "never"
+    check_choice("value of unretrieved", unretrieved, get_args(Unretrieved))
+    rules = _judged.Rules(candidates, ties, unretrieved, queries, relevant, order == "scores", lenient)
+    scored, judged = _judged.read(run, "score"), _judged.read(qrels, "relevance")
+    name = as_path(run).name if isinstance(run, str | os.PathLike) else None
+    entries = {
+        "task": "retrieval",
+        "relevant": f"judged {relevant:g} or more",
+        "targets": "all relevant documents of a query",
+        "model": model or scored.tag or name,
+    }
+    if candidates is not None:
+        entries["candidates"] = f"{candidates:,} documents"
+    if queries == "judged":
+        entries["queries"] = "all judged queries"
+    given = {entry: value for entry, value in entries.items() if value is not None}
+    return _judged.rankings(scored, judged, rules, given)

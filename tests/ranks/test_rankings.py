@@ -159,6 +159,7 @@ def test_a_query_whose_candidates_are_all_answers_has_no_auc():
     result = rankings.evaluate("auc", "map")
     assert result["auc"] == 0.5
     assert "auc: 1 query left out, as all candidates are answers" in result.notes
+    assert rankings.evaluate("z(auc)")["z(auc)"] == rankings[1:].evaluate("z(auc)")["z(auc)"]
     with pytest.raises(er.errors.DegenerateError, match="all candidates are answers"):
         rankings[:1].evaluate("auc")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from math import exp
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
+    AnswersOption,
     AtlasArgument,
     ChanceOption,
     DataOption,
@@ -50,6 +50,7 @@ def chance_command(
     metric: Annotated[str, typer.Argument(help="A metric such as mrr, hits@10, 1/gmr, mean(2).")],
     data: DataOption = None,
     sizes: SizesOption = None,
+    answers: AnswersOption = None,
     split: SplitOption = "test",
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
@@ -73,11 +74,13 @@ def chance_command(
     Examples
     --------
     evenrank chance mrr --data wn18rr
-    evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
+    evenrank chance map --sizes 1000x50 --answers 3 --value 0.05
     """
     _check_one("the null distribution needs", data, sizes)
     candidates: Histogram | Task
     _known(chance, sizes)
+    if answers is not None and sizes is None:
+        raise InputError("--answers needs --sizes: the tasks of a graph have one answer each")
     if sizes is not None:
         candidates = _read_sizes(sizes)
     elif method == "simulate":
@@ -85,12 +88,12 @@ def chance_command(
     else:
         candidates = atlas.atlas(str(data), split, sides, filter=KNOWN[filter_], unseen=unseen)
     null = null_distribution(
-        metric, candidates, chance=chance, method=method, samples=samples, seed=seed
+        metric, candidates, answers=answers, chance=chance, method=method, samples=samples, seed=seed
     )
     mean, std = null.mean(), null.std()
     content: dict[str, object] = {
         "metric": str(null.metric),
-        "tasks": null.sizes.n,
+        "tasks" if answers is None else "queries": null.count,
         "mean": float(mean),
         "variance": float(null.var()),
         "std": float(std),
@@ -100,8 +103,10 @@ def chance_command(
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
     if value is not None:
-        log_p = null.logsf(value)
-        content |= {"value": value, "p": exp(log_p), "log p": float(log_p)}
+        log_p, p = null.logsf(value), null.sf(value)
+        content |= {"value": value, "p": float(p)}
+        content |= {"p error": p.error} if p.method == "normal" else {}
+        content |= {"log p": float(log_p)}
         content |= {"p method": log_p.method, "log p error": log_p.error}
     if form == "json":
         echo_json(defined(content))

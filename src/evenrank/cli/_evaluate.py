@@ -38,6 +38,7 @@ from evenrank.cli._shell import (
 )
 from evenrank.errors import InputError
 from evenrank.graphs import Order, load
+from evenrank.graphs.known import is_estimated, with_atlas, with_graph
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.chance import Chance
@@ -97,7 +98,10 @@ def evaluate_command(
         ),
     ] = False,
     data: Annotated[
-        str | None, typer.Option(help=f"Graph that was ranked, to group by {', '.join(STRATA)}.")
+        str | None,
+        typer.Option(
+            help=f"Graph that was ranked, to group by {', '.join(STRATA)}, and for exact z-scores."
+        ),
     ] = None,
     columns: ColumnsOption = None,
     interval: Annotated[
@@ -187,6 +191,8 @@ def evaluate_command(
         )
     paths = list(map(Path, ranks))
     loaded = load_several(paths, candidates)
+    if data is None:
+        loaded = list(map(with_atlas, loaded))
     if chance is not None:
         loaded = [one.with_protocol(chance=chance) for one in loaded]
     unknown = [
@@ -311,10 +317,11 @@ def _stratified(
                 do="name the graph that was ranked with --data NAME_OR_FOLDER",
             )
         return loaded
-    if not needed:
+    if not needed and not any(map(is_estimated, loaded)):
         raise InputError("--data has no effect without a stratum", allowed=f"--by {', '.join(STRATA)}")
     graph = load(data, columns=columns)
-    return [strata(ranks, graph, *needed) for ranks in loaded]
+    loaded = [with_graph(ranks, graph) for ranks in loaded]
+    return [strata(ranks, graph, *needed) for ranks in loaded] if needed else loaded
 
 
 def rows_per_file(

@@ -157,7 +157,6 @@ def rank_command(
     --------
     evenrank rank nations/transe --data nations -o ranks.parquet
     evenrank rank model.safetensors --data FOLDER --sides tail -m mrr,hits@10
-    evenrank rank nations/transe --data nations --answers together -m map,ndcg@10
     """
     process = launched()
     if process is not None:
@@ -356,6 +355,7 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
     evenrank demo -o demo.json
     """
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
+    known = ("data", "model", "candidates")[: 2 if form == "latex" else 3]
     result = evaluate(
         [ranks.tally() for ranks in ranked],
         DEMO,
@@ -365,10 +365,10 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
                 ranks.protocol.data or "",
                 ranks.protocol.model or "",
                 figure(float(ranks.candidates.mean())),
-            )
+            )[: len(known)]
             for ranks in ranked
         ],
-        label_names=("data", "model", "candidates"),
+        label_names=known,
         protocol=Protocol.from_dict({"split": "test", "filter": "train, valid, test"}),
     )
     optional = ("chance(hits@10)", "candidates", "z(mrr)", "index(hits@10)", "hits@10", "chance(mrr)")

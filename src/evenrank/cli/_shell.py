@@ -101,6 +101,10 @@ SizesOption = Annotated[
         "ranks, a table with columns size[,count[,weight]], or one number per line.",
     ),
 ]
+AnswersOption = Annotated[
+    int | None,
+    typer.Option("--answers", help="Number of answers of each query, for metrics such as map."),
+]
 SplitsOption = Annotated[
     str,
     typer.Option(

@@ -9,6 +9,7 @@
 - `make_task`  the ranking task of a split
 - `strata`     keys that group ranks by properties of the training triples
 - `atlas`      candidate counts of benchmarks
+- `known`      what a graph tells of ranks whose files lack it
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
-from evenrank.metrics.answers.metric import QueryMetric
-from evenrank.metrics.chance import Dependent, Null
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.chance import Dependent, Null, Shaped
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import MR, MRR, NDCG, Metric, Statistic
 from evenrank.metrics.tally import Tallied, Tally, as_tally
@@ -228,8 +228,14 @@ class Adjusted:
         low, high = self.range
         metric = self.metric
         if self.adjustment == "index" and metric.increasing and metric.range == (0.0, 1.0):
-            return "-E/(1-E) to 1"
+            return "-E/(1-E) to 1" if self._best == "1" else "-E/(best-E) to 1"
         return f"{low:g} to {high:g}"
+
+    @property
+    def _best(self) -> str:
+        """The best value as plain text; that of precision@10 depends on the numbers of answers."""
+        depends = isinstance(self.metric, QueryMetric) and not self.metric.bounded
+        return "best" if depends else f"{self.metric.best:g}"
 
     @property
     def formula(self) -> str:
@@ -239,7 +245,7 @@ class Adjusted:
         return {
             "chance": f"E[{m}]",
             "ratio": f"{m} / E[{m}]",
-            "index": f"({m} - E[{m}]) / ({self.metric.best:g} - E[{m}])",
+            "index": f"({m} - E[{m}]) / ({self._best} - E[{m}])",
             "z": f"{sign}({m} - E[{m}]) / sigma[{m}]",
             "phi": f"Phi({sign}({m} - E[{m}]) / sigma[{m}])",
         }[self.adjustment]
@@ -271,7 +277,7 @@ class Adjusted:
 
     def __call__(
         self,
-        ranks: Tally | Tallied | ArrayLike,
+        ranks: Tally | Tallied | Shaped | ArrayLike,
         ties: Ties = "expected",
         null: Null | None = None,
     ) -> float:
@@ -279,8 +285,8 @@ class Adjusted:
 
         Parameters
         ----------
-        ranks : Ranks or Tally
-            The ranks, with numbers of candidates.
+        ranks : Ranks, Tally or Rankings
+            The ranks, with numbers of candidates; rankings, for a metric of several answers.
         ties : str
             The tie-breaking rule.
         null : Null, optional
@@ -298,6 +304,11 @@ class Adjusted:
         DegenerateError
             If every ranking has the same value.
         """
+        if isinstance(ranks, Shaped):
+            several = for_answers(self.metric)
+            return self.map(null or null_distribution(several, ranks))(several(ranks, ties))
+        if isinstance(self.metric, QueryMetric):
+            raise self.metric.not_of_ranks()
         tally = as_tally(ranks)
         known = ranks if isinstance(ranks, Dependent) else tally
         return self.map(null or null_distribution(self.metric, known))(self.metric(tally, ties))

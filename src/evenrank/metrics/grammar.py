@@ -313,8 +313,10 @@ def _cut_off(name: str, k: float) -> Metric | QueryMetric | None:
     """Return a metric of several answers with a cutoff; None for other names."""
     plain = _plain(name)
     stem = _PLAIN_QUERY.get(plain) or _PLAIN_QUERY.get(plain.removesuffix("at"))
-    if stem == "mrr" or stem == "ndcg":
-        return truncated(stem, k)
+    if stem == "mrr":
+        return truncated("mrr", k)
+    if stem == "ndcg":
+        return truncated("ndcg", k)
     if stem in WITH_CUTOFF:
         return replace(QUERY_NAMES[stem], k=check_cutoff(stem, k))
     if stem in _NEED_CUTOFF:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
@@ -102,6 +102,8 @@ class Evaluation(Shown, Mapping[str, V]):
         The metric that gave the groups their order, if any: tables always show it.
     row_name : str
         What is counted: targets or queries.
+    undefined : mapping of str to frozenset of tuple
+        Reasons for undefined values, and the labels of the groups that have them.
 
     Examples
     --------
@@ -125,6 +127,7 @@ class Evaluation(Shown, Mapping[str, V]):
     notes: tuple[str, ...] = ()
     sorted_by: str = ""
     row_name: str = "target"
+    undefined: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Hold the arrays as read-only views."""
@@ -203,10 +206,15 @@ class Evaluation(Shown, Mapping[str, V]):
         at = [int(i) for i in rows]
         bands = (self.optimistic, self.pessimistic)
         optimistic, pessimistic = (band if band is None else band[at] for band in bands)
+        labels = tuple(self.labels[i] for i in at)
+        all_, some = (
+            undefined_notes(self.undefined, of, self.label_names) for of in (self.labels, labels)
+        )
         return replace(
             self,
             values_by_group=self.values_by_group[at],
-            labels=tuple(self.labels[i] for i in at),
+            labels=labels,
+            notes=(*some, *(note for note in self.notes if note not in all_)),
             counts=tuple(self.counts[i] for i in at if self.counts),
             tie_rates=tuple(self.tie_rates[i] for i in at if self.tie_rates),
             optimistic=optimistic,
@@ -243,7 +251,7 @@ class Evaluation(Shown, Mapping[str, V]):
         knows     1.000
         2 of 3 groups left out: fewer than 2 targets
         2 targets, 0.0% tied
-        usual protocol [788eeea3]
+        no protocol recorded [788eeea3]
         """
         expression = parse(metric)
         if expression == COUNT and self.counts:
@@ -274,7 +282,7 @@ class Evaluation(Shown, Mapping[str, V]):
         """
         rows, notes = frequent(self.counts, min_count, self.label_names)
         kept = self.take(rows)
-        return replace(kept, notes=(*self.notes, *notes))
+        return replace(kept, notes=(*kept.notes, *notes))
 
     def pivot(self, label: str) -> Pivot:
         """Put models (or the values of another label) side by side.
@@ -550,6 +558,16 @@ def within(some: int, rows: int, names: tuple[str, ...]) -> str:
     return f" (in {some} of {rows} {what})" if rows > 1 else ""
 
 
+def undefined_notes(
+    undefined: Mapping[str, Collection[tuple[str, ...]]],
+    labels: Sequence[tuple[str, ...]],
+    names: tuple[str, ...],
+) -> list[str]:
+    """Note why values are undefined, and in how many of some groups."""
+    found = {what: sum(label in groups for label in labels) for what, groups in undefined.items()}
+    return [f"– {what}{within(some, len(labels), names)}" for what, some in found.items() if some]
+
+
 def bare(expression: Expression) -> Metric | Statistic | QueryMetric:
     """Return the metric without its adjustment."""
     return expression.metric if isinstance(expression, Adjusted) else expression
@@ -665,7 +683,7 @@ class _Nulls:
 
 
 def evaluate(
-    tallies: Sequence[Tally] | Sequence[QueryTally],
+    tallies: Sequence[Tally | QueryTally],
     metrics: Iterable[Metrics] = (),
     *,
     default: Iterable[str] = (),
@@ -729,9 +747,8 @@ def evaluate(
                         raise
                     if not layer:
                         failures.setdefault(error.what, set()).add(row)
-    notes = [
-        f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
-    ]
+    undefined = {what: frozenset(labels[row] for row in rows) for what, rows in failures.items()}
+    notes = []
     if unknown and not chosen:
         notes.append(NO_CANDIDATES)
     if protocol.sampled:
@@ -757,13 +774,14 @@ def evaluate(
         values[1] if tied else None,
         values[2] if tied else None,
         replace(protocol, ties=ties),
-        tuple(notes),
+        (*undefined_notes(undefined, labels, label_names), *notes),
+        undefined=undefined,
         row_name="query" if tallies and isinstance(tallies[0], QueryTally) else "target",
     )
 
 
 def _notes_of_queries(
-    tallies: Sequence[Tally] | Sequence[QueryTally], wanted: Sequence[Expression], zero: bool
+    tallies: Sequence[Tally | QueryTally], wanted: Sequence[Expression], zero: bool
 ) -> list[str]:
     """Say which queries were left out, or have the value 0."""
     found = [tally for tally in tallies if isinstance(tally, QueryTally)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -62,6 +62,8 @@ class Pivot(Shown):
         Remarks.
     sorted_by : tuple of str
         The metric that gave the groups their order, if any, and its model: tables always show them.
+    undefined : mapping of str to frozenset of tuple
+        Reasons for undefined values, and the models and groups that have them.
 
     Examples
     --------
@@ -77,7 +79,7 @@ class Pivot(Shown):
     likes      1.000  0.2500     +0.7500
     knows     0.3125  0.7500     -0.4375
     3 targets of each model, 0.0% tied
-    usual protocol [788eeea3]
+    no protocol recorded [788eeea3]
     """
 
     expressions: tuple[Expression, ...]
@@ -92,6 +94,7 @@ class Pivot(Shown):
     protocol: Protocol
     notes: tuple[str, ...] = ()
     sorted_by: tuple[str, str] = ("", "")
+    undefined: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, made: Evaluation[Any], name: str) -> Pivot:
@@ -150,6 +153,10 @@ class Pivot(Shown):
             OPTIONAL if made.by_default else (),
             made.protocol,
             made.notes,
+            undefined={
+                why: frozenset((label[at], *label[:at], *label[at + 1 :]) for label in labels)
+                for why, labels in made.undefined.items()
+            },
         )
 
     def __getitem__(self, metric: str | Expression) -> Floats:
@@ -221,7 +228,9 @@ class Pivot(Shown):
             The larger groups.
         """
         rows, notes = frequent(self.counts.max(axis=1).tolist(), min_count, self.label_names)
-        return replace(self._take(rows), notes=(*self.notes, *notes))
+        kept, each = self._take(rows), self.melt()
+        some = [i for i, (_, *group) in enumerate(each.labels) if tuple(group) in kept.labels]
+        return replace(kept, notes=(*each.take(some).notes, *notes))
 
     def melt(self) -> Evaluation[Any]:
         """Put the models below each other again, with their groups in this order.
@@ -246,6 +255,7 @@ class Pivot(Shown):
             tuple(float(self.tie_rates[at]) for at in where),
             protocol=self.protocol,
             notes=self.notes,
+            undefined=self.undefined,
         )
 
     def to_latex(self, **style: Unpack[Style]) -> str:

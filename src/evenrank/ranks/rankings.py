@@ -134,12 +134,18 @@ class Rankings(Rows):
     ) -> None:
         ahead = _each("better", better)
         first = offsets([len(one) for one in ahead])
-        flat = [np.concatenate([[], *ahead])]
-        for name, given in (("equal", equal), ("gains", gains), ("answers", answers)):
-            flat.append(_flat(name, given, first))
-        made = type(self).flat(first, *flat[:2], candidates, flat[2], flat[3], weights, keys, protocol)
-        for one in fields(self):
-            object.__setattr__(self, one.name, getattr(made, one.name))
+        made = type(self).flat(
+            first,
+            np.concatenate([[], *ahead]),
+            _flat("equal", equal, first),
+            candidates,
+            _flat("gains", gains, first),
+            _flat("answers", answers, first),
+            weights,
+            keys,
+            protocol,
+        )
+        self._set(*(getattr(made, one.name) for one in fields(self)))
 
     @classmethod
     def flat(
@@ -215,13 +221,17 @@ class Rankings(Rows):
     @classmethod
     def _made(cls, *held: Any) -> Self:
         made = object.__new__(cls)
-        for one, value in zip(fields(cls), held, strict=True):
+        made._set(*held)
+        return made
+
+    def _set(self, *held: Any) -> None:
+        """Set columns that were checked, as read-only views."""
+        for one, value in zip(fields(self), held, strict=True):
             if isinstance(value, np.ndarray):
                 value = read_only(value)
             elif one.name == "keys":
                 value = MappingProxyType({str(k): read_only(v) for k, v in value.items()})
-            object.__setattr__(made, one.name, value)
-        return made
+            object.__setattr__(self, one.name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as read-only columns; read-only mappings cannot be pickled."""

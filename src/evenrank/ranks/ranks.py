@@ -818,6 +818,41 @@ class Ranks(Rows):
         found: Dependence = self._described[about]
         return found
 
+    def with_dependence(self, dependence: Dependence) -> Ranks:
+        """Return the same ranks with what is known otherwise of which of them depend on each other.
+
+        Parameters
+        ----------
+        dependence : Dependence
+            The dependence of these targets, which all weigh the same.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share all columns.
+        """
+        made, known = self._with(), self.protocol
+        vars(made)["_described"] = {
+            "coded": self._coded,
+            (known.filter, known.candidates, known.split): dependence,
+        }
+        return made
+
+    def with_crossings(self, crossings: Crossings) -> Ranks:
+        """Return the same ranks with the known triples that their queries share.
+
+        Parameters
+        ----------
+        crossings : Crossings
+            The triples.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share all columns.
+        """
+        return self._with(crossings=crossings)
+
     @cached_property
     def _described(self) -> dict[Any, Any]:
         """The dependence by protocol, and the coded triples; ranks of the same targets share it."""

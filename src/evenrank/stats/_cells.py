@@ -84,7 +84,7 @@ class Cells(Shown, Generic[Cell]):
         """
         rows, notes = frequent(self.evaluation.counts, min_count, self.evaluation.label_names)
         kept = self.take(rows)
-        evaluation = replace(kept.evaluation, notes=(*self.evaluation.notes, *notes))
+        evaluation = replace(kept.evaluation, notes=(*kept.evaluation.notes, *notes))
         return replace(kept, evaluation=evaluation)
 
     def rows(self) -> list[dict[str, Any]]:

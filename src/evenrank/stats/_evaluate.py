@@ -55,7 +55,7 @@ def evaluate(
     first   0.5417   0.3316
     second  0.5833   0.3923
     6 targets, 0.0% tied
-    usual protocol [788eeea3]
+    no protocol recorded [788eeea3]
     """
     names, labels, parts, protocol, notes = parts_of(ranks)
     name = names_of("average", average)

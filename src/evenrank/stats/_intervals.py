@@ -236,7 +236,7 @@ def intervals(
     index(mrr) ↑  0.4769  0.0910  0.8628      0.1632
     95 % confidence intervals: delta method over 8 targets
     8 targets, 0.0% tied
-    usual protocol [...]
+    no protocol recorded [...]
     """
     check_level(level)
     check_choice("method", method, get_args(Method))

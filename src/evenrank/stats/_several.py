@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import nan, pi, sqrt
 from statistics import fmean, stdev
+from string import ascii_lowercase
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_type
 from evenrank._internal.columns import as_list
+from evenrank._internal.latex import Grid, escape
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
@@ -20,7 +22,7 @@ from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
-from evenrank.ranks.paper import Style, paper
+from evenrank.ranks.paper import Options, Style, called, metric_name, numbers, paper
 from evenrank.ranks.protocol import OWN, Protocol, shared
 from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
 from evenrank.ranks.rows import average_name
@@ -29,6 +31,7 @@ from evenrank.stats._join import check_protocols, check_ranks, named_models
 from evenrank.stats._sample import names_of
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "index(mrr)")
+NARROW = 3  # data sets that fit beside each other on a page
 FEW = 5  # with fewer data sets, the Friedman test has hardly any power
 
 
@@ -171,7 +174,7 @@ def summarize_runs(
     ------  ------  ------  -  ------  ------
     mrr ↑   0.4883  0.0766  3  0.4000  0.5370
     mr ↓     3.222  0.6939  3   2.667   4.000
-    usual protocol [788eeea3]
+    no protocol recorded [788eeea3]
     """
     given = runs if isinstance(runs, Mapping) else {"": runs}
     lists = {str(name): _listed(several) for name, several in given.items()}
@@ -316,6 +319,60 @@ class AcrossDatasets(Shown):
             "undecided": [list(group) for group in self.undecided],
             "notes": list(self.notes),
         }
+
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write the models on each data set as a table for a paper, in LaTeX, and their average ranks.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text; models of the second table that share a letter are not significantly different.
+        """
+        expressions = (self.metric, Adjusted("index", self.metric), Adjusted("z", self.metric))
+        made: Evaluation[Any] = Evaluation(
+            expressions,
+            np.array([(r.value, r.index, r.z) for r in self.results]),
+            tuple((r.data, r.model) for r in self.results),
+            ("data", "model"),
+            protocol=self.protocol,
+            notes=self.notes,
+        )
+        if len({r.data for r in self.results}) > NARROW:
+            style = {"layout": "long", **style}
+        return "\n\n".join([paper(made, style), self._average_ranks(style)])
+
+    def _average_ranks(self, style: Style) -> str:
+        """Write the average ranks in LaTeX."""
+        own: Any = {name: style[name] for name in ("digits", "hits", "names") if name in style}
+        given, index = Options(**own), Adjusted("index", self.metric)
+        names = called([one.model for one in self.average_ranks], given)
+        letters = list(zip(ascii_lowercase, self.undecided, strict=False))
+        rows = [
+            [
+                names[one.model],
+                f"{one.rank:.2f}",
+                " ".join(letter for letter, models in letters if one.model in models) or "--",
+                *numbers(index, [one.mean_index], given),
+            ]
+            for one in self.average_ranks
+        ]
+        metric = escape(given.own(str(self.metric)) or metric_name(self.metric, given.hits))
+        sets = len({r.data for r in self.results})
+        sign = "<" if self.p < 0.001 else "="
+        caption = (
+            f"Average ranks of the models by {metric} on {sets} data sets (Friedman test: "
+            f"$p {sign} {max(self.p, 0.001):.3f}$). Models that share a letter do not differ "
+            f"significantly (Nemenyi test, critical difference {self.critical_difference:.2f}, "
+            f"significance level {1.0 - self.level:.6g})."
+        )
+        mean = escape(given.own(str(index)) or metric_name(index, given.hits))
+        header = [["Model", "Average rank", "Group", f"Mean {mean}"]]
+        return Grid(header, rows, 1, []).float(caption)
 
     def tables(self) -> list[Table]:
         """Build the tables: the models on each data set, then their average ranks."""

@@ -8,8 +8,9 @@ import pytest
 
 import evenrank as er
 from evenrank.errors import InputError
+from evenrank.metrics.answers._absent import log_absent
 from evenrank.metrics.answers.metric import QueryMetric, for_answers
-from evenrank.metrics.answers.values import Answers, log_absent, position_chances, stop_means, values
+from evenrank.metrics.answers.values import Answers, floats, position_chances, stop_means, values
 from evenrank.ranks.rankings import Rankings
 
 METRICS = [
@@ -148,7 +149,7 @@ def test_wide_ties_below_other_candidates_are_summed_exactly():
     b, t, a = 1000, 200_000, 3
     rankings = Rankings.flat([0, a], np.full(a, b), t - 1, b + t)
     j = np.arange(1, t - a + 2.0)
-    chance = np.exp(log_absent(t, a, j - 1)) * a / (t - j + 1)
+    chance = np.exp(log_absent(*floats(t, a, j - 1))) * a / (t - j + 1)
     assert chance.sum() == pytest.approx(1.0, rel=1e-12)
     assert rankings.values("mrr")[0] == pytest.approx(float((chance / (b + j)).sum()), rel=1e-12)
     every = np.arange(1.0, t + 1)
@@ -163,7 +164,9 @@ def test_the_chance_of_no_answer_among_the_first_is_exact():
         for m in {1, 2, n // 3, n // 2, n - 1, n} & set(range(1, n + 1)):
             for x in {0, 1, 2, n // 4, n // 2, n - m, n}:
                 exact = comb(n - x, m) / comb(n, m) if n - x >= m else 0.0
-                assert np.exp(log_absent(n, m, x)) == pytest.approx(exact, rel=1e-12, abs=1e-300)
+                assert np.exp(log_absent(*floats(n, m, x))) == pytest.approx(
+                    exact, rel=1e-12, abs=1e-300
+                )
 
 
 def test_chances_of_positions_and_stops_add_up_to_one():

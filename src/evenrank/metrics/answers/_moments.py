@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.quadrature import DIRECT, Rule, gauss_panels
-from evenrank.errors import InputError, NullDistributionError, Option
+from evenrank.errors import NullDistributionError, Option
+from evenrank.metrics.answers._absent import log_absent
 from evenrank.metrics.answers._cascade import reached, reciprocals, stops
-from evenrank.metrics.answers.metric import MOST_GAIN, ONE, RECIPROCAL, QueryMetric
+from evenrank.metrics.answers.metric import ONE, RECIPROCAL, QueryMetric
 from evenrank.metrics.answers.shapes import ONES, Shapes
 from evenrank.metrics.chance._power import harmonic
 from evenrank.metrics.chance._sum import CHUNK, uniform_moments
@@ -33,35 +34,6 @@ from evenrank.metrics.metric import Transform
 
 MOST_STEPS = 2_000_000_000  # of the recursions of a cascade, which take 20 seconds
 ONE_STEP = 3000  # is at least as long as that many elements
-STIRLING = 16.0  # from here on, four terms of Stirling's series have full precision
-
-
-def worth(metric: QueryMetric, gain: Floats) -> Floats:
-    """Return what answers of these gains add to a metric.
-
-    For the expected reciprocal rank, this is the probability that an answer satisfies the user.
-    """
-    largest = float(gain.max(initial=0.0))
-    if metric.kind == "cascade":
-        most = metric.largest or 1.0
-        if largest > most:
-            raise InputError(
-                f"{metric} requires gains up to {most:g}",
-                got=f"{largest:g}",
-                do=f"name the largest gain, e.g. err({largest:g})",
-            )
-        return np.asarray((2.0**gain - 1.0) / 2.0**most)
-    if metric.gain == "binary":
-        return np.ones_like(gain)
-    if metric.gain == "linear":
-        return gain
-    if largest > MOST_GAIN:
-        raise InputError(
-            f"{metric} requires gains up to {MOST_GAIN:g}, as it adds 2^gain - 1",
-            got=f"{largest:g}",
-            do="use linear gains, as ndcg does",
-        )
-    return np.asarray(2.0**gain - 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +96,13 @@ class Rows:
     def ideal(self) -> Floats:
         """The sum of the best possible order."""
         first = np.minimum(self.answers, self.limit)
-        one = float(worth(self.metric, np.ones(1))[0])
+        one = float(self.metric.worth(np.ones(1))[0])
         k = self.metric.k
 
         def of_gains(gains: Floats) -> Floats:
             counted = gains[:, : k if isinstance(k, int) else None]
             d = self.metric.discount(np.arange(1.0, counted.shape[1] + 1.0))
-            return np.asarray((worth(self.metric, counted) * d).sum(axis=1))
+            return np.asarray((self.metric.worth(counted) * d).sum(axis=1))
 
         plain = one * first * _discount(self.metric.discount, first)[0]
         return self.shapes.per_row(plain, of_gains)
@@ -200,14 +172,14 @@ def _sum(rows: Rows) -> Moments:
     level, spread = _discount(rows.metric.discount, last)
     # sum of squares of the discounts about their mean over all N positions; 0 beyond the cutoff
     discounts = last * spread + level**2 * last * ((n - last) / n)
-    one = float(worth(rows.metric, np.ones(1))[0])
+    one = float(rows.metric.worth(np.ones(1))[0])
 
     def within(gains: Floats) -> Floats:
-        g = worth(rows.metric, gains)
+        g = rows.metric.worth(gains)
         return np.asarray(((g - g.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
 
     mean = rows.shapes.per_row(
-        np.full(len(n), one), lambda gains: np.asarray(worth(rows.metric, gains).mean(axis=1))
+        np.full(len(n), one), lambda gains: np.asarray(rows.metric.worth(gains).mean(axis=1))
     )
     scatter = rows.shapes.per_row(np.zeros(len(n)), within) + m * mean**2 * (rows.spare / n)
     variance = discounts * scatter / np.maximum(n - 1.0, 1.0)
@@ -215,42 +187,6 @@ def _sum(rows: Rows) -> Moments:
 
 
 # The first answer ---------------------------------------------------------------------------------
-
-
-def log_absent(n: Floats, m: Floats, x: Floats) -> Floats:
-    """Compute log P(no answer in the first x positions), `C(N - x, m) / C(N, m)`, for N - m - x >= 0.
-
-    x need not be whole. Few answers make a product. Otherwise, Stirling's formula is arranged so that
-    its leading terms do not cancel; it needs N - m - x to be large, so that x is lowered first.
-
-    >>> float(np.exp(log_absent(np.array([10.0]), np.array([3.0]), np.array([2.0])))[0]) * 15
-    7.0...
-    """
-    n, m, x = np.broadcast_arrays(n, m, x)
-    few = m <= STIRLING
-    out = np.zeros(n.shape)
-    for j in range(int(m[few].max(initial=0.0))):
-        on = few & (j < m)
-        out[on] += np.log1p(-x[on] / (n[on] - j))
-    if few.all():
-        return out
-    n, m, x = n[~few], m[~few], x[~few]
-    lowered = np.ceil(np.maximum(STIRLING - (n - m - x), 0.0))
-    y = x - lowered
-    left = n - m - y
-    # log(z! (z' + ..)! ..) by sum (z + 1/2) log z - z + c(z), grouped so that each part is small
-    log = (left + 0.5) * np.log1p(m * y / (left * n)) + m * np.log1p(-y / n) + y * np.log1p(-m / n)
-    log += _stirling(n - y) + _stirling(n - m) - _stirling(left) - _stirling(n)
-    for i in range(int(lowered.max())):
-        on = i < lowered
-        log[on] += np.log((left[on] - i) / (n[on] - y[on] - i))
-    out[~few] = log
-    return out
-
-
-def _stirling(z: Floats) -> Floats:
-    y = 1.0 / (z * z)
-    return np.asarray((1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)))) / z)
 
 
 def _first(rows: Rows) -> Moments:
@@ -355,19 +291,20 @@ def _sum_over_answers(n: Floats, m: Floats, h: Floats) -> Floats:
     direct = np.where(terms < 1.5 * DIRECT, terms, DIRECT)  # so that no panel is short
     table = np.append(0.0, np.cumsum(1.0 / np.arange(1.0, 2.0 * DIRECT)))
     for j in range(int(direct.max(initial=0.0))):
-        on = slice(int(np.searchsorted(-direct, -float(j))))
-        out[on] += (h[on] - table[j]) / (n[on] - j)
+        more = int(np.searchsorted(-direct, -float(j)))
+        out[:more] += (h[:more] - table[j]) / (n[:more] - j)
     long = np.flatnonzero(terms >= 1.5 * DIRECT)
     ratio = terms[long] / DIRECT
     pieces = np.ceil(np.log2(ratio))
     for i in range(int(pieces.max(initial=0.0))):
         on = pieces > i
         row, step = long[on], ratio[on] ** (1.0 / pieces[on])
-        start, stop = (np.rint(DIRECT * step ** (i + more)) for more in (0, 1))
+        start, stop = np.rint(DIRECT * step**i), np.rint(DIRECT * step ** (i + 1))
         for part in _chunks(np.arange(len(row)), 64):
-            j, weights = gauss_panels(start[part], stop[part] - start[part])
+            points, weights = gauss_panels(start[part], stop[part] - start[part])
             size, total = n[row[part]][:, None], h[row[part]][:, None]
-            out[row[part]] += ((total - harmonic(j)[0]) / (size - j) * weights).sum(axis=1)
+            terms_at = (total - harmonic(points)[0]) / (size - points)
+            out[row[part]] += (terms_at * weights).sum(axis=1)
     return out
 
 
@@ -433,7 +370,7 @@ def _cascade(rows: Rows) -> Moments:
         gains = rows.shapes.profiles.get(m, np.zeros((0, m)))
         used, code = np.unique(profile[part], return_inverse=True)
         table = np.concatenate([np.ones((1, m)), gains])[used - ONES]  # the first is that of all ones
-        stop, stop_both = stops(worth(rows.metric, table), steps)
+        stop, stop_both = stops(rows.metric.worth(table), steps)
         for chunk in _chunks(np.arange(len(sizes)), 4 * steps**2):
             one, both = reciprocals(sizes[chunk], m, k, steps)
             mine = np.flatnonzero((size >= chunk[0]) & (size <= chunk[-1]))
@@ -465,11 +402,11 @@ def _best_cascade(rows: Rows) -> Floats:
     k = rows.metric.k
 
     def of_gains(gains: Floats) -> Floats:
-        r = worth(rows.metric, gains[:, : k if isinstance(k, int) else None])
+        r = rows.metric.worth(gains[:, : k if isinstance(k, int) else None])
         return np.asarray((reached(r) * r / np.arange(1.0, r.shape[1] + 1.0)).sum(axis=1))
 
     first = np.minimum(rows.answers, rows.limit).astype(np.int64)
-    one = worth(rows.metric, np.ones((1, int(first.max()))))
+    one = rows.metric.worth(np.ones((1, int(first.max()))))
     table = np.cumsum(reached(one) * one / np.arange(1.0, one.shape[1] + 1.0))
     return rows.shapes.per_row(table[first - 1], of_gains)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError, Option
-from evenrank.metrics.answers._moments import worth
 from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.chance._check import BATCH, MOST_DRAWS, MOST_OUTCOMES
@@ -35,13 +34,13 @@ def values(metric: QueryMetric, positions: Ints, gains: Floats, candidates: int)
     if metric.kind == "first":
         return np.asarray((d * counts)[:, 0])
     if metric.kind == "cascade":
-        stop = worth(metric, gains)
+        stop = metric.worth(gains)
         total, left = np.zeros(len(positions)), np.ones(len(positions))
         for s in range(m):
             total += left * stop[:, s] / positions[:, s] * counts[:, s]
             left *= 1.0 - stop[:, s]
         return total
-    each = number / positions if metric.kind == "precision" else d * worth(metric, gains)
+    each = number / positions if metric.kind == "precision" else d * metric.worth(gains)
     norm = {
         "one": 1.0,
         "k": float(k),
@@ -54,7 +53,7 @@ def values(metric: QueryMetric, positions: Ints, gains: Floats, candidates: int)
 
 
 def _ideal(metric: QueryMetric, gains: Floats, k: int) -> float:
-    most = np.sort(worth(metric, gains))[::-1][:k]
+    most = np.sort(metric.worth(gains))[::-1][:k]
     return float(most @ metric.discount(np.arange(1.0, len(most) + 1.0))) or 1.0
 
 

@@ -142,6 +142,44 @@ class QueryMetric:
         """Whether the value depends on gains, not only on which candidates are answers."""
         return self.gain != "binary" or self.kind == "cascade"
 
+    def worth(self, gains: Floats) -> Floats:
+        """Compute what answers of these gains add; for ERR, the probability that they satisfy a user.
+
+        Parameters
+        ----------
+        gains : ndarray of float
+            The gains.
+
+        Returns
+        -------
+        ndarray of float
+            1, the gain, or ``2^gain - 1``.
+
+        Raises
+        ------
+        InputError
+            If a gain is too large.
+        """
+        largest = float(gains.max(initial=0.0))
+        if self.kind == "cascade":
+            most = self.largest or 1.0
+            if largest > most:
+                raise InputError(
+                    f"{self} requires gains up to {most:g}",
+                    got=f"{largest:g}",
+                    do=f"name the largest gain, e.g. err({largest:g})",
+                )
+            return np.asarray((2.0**gains - 1.0) / 2.0**most)
+        if self.gain == "exponential":
+            if largest > MOST_GAIN:
+                raise InputError(
+                    f"{self} requires gains up to {MOST_GAIN:g}, as it adds 2^gain - 1",
+                    got=f"{largest:g}",
+                    do="use linear gains, as ndcg does",
+                )
+            return np.asarray(2.0**gains - 1.0)
+        return np.ones_like(gains) if self.gain == "binary" else gains
+
     @property
     def bounded(self) -> bool:
         """Whether the best ranking of every query has the value 1."""
@@ -171,7 +209,7 @@ class QueryMetric:
     @property
     def formula(self) -> str:
         """The formula as plain text, without the mean over queries."""
-        k = {None: "", "answers": ", r <= m"}.get(self.k, f", r <= {self.k}")
+        k = "" if self.k is None else ", r <= m" if self.k == "answers" else f", r <= {self.k}"
         d = self.discount.formula
         if self.kind == "auc":
             return "share of pairs (answer, other) in order"

@@ -8,7 +8,7 @@ their shapes, and all costs are per distinct shape.
 from __future__ import annotations
 
 from functools import cached_property
-from math import exp, inf, log, sqrt
+from math import exp, inf, log, log1p, sqrt
 from typing import get_args
 
 import numpy as np
@@ -33,7 +33,8 @@ MOST_COUNTED = 50_000  # distinct shapes in a count of successes, each at some f
 class QueryNull(Null):
     """The distribution of a metric of several answers under random ranking.
 
-    Use `evenrank.chance`, which parses metrics and accepts rankings.
+    Use `evenrank.chance`, which parses metrics and accepts rankings. AUC is undefined for a query whose
+    candidates are all answers; its distribution is that of the mean over the other queries.
 
     Parameters
     ----------
@@ -79,14 +80,11 @@ class QueryNull(Null):
                 f"the chance level of {metric} requires the number of candidates, which is unknown",
                 do=["pass ", Option("candidates")],
             )
-        size, answers = shapes.rows["candidates"], shapes.rows["answers"]
-        if metric.kind == "auc" and (size == answers).any():
-            whole = int(shapes.rows.counts[size == answers].sum())
-            raise NullDistributionError(
-                "auc is undefined for queries whose candidates are all answers",
-                got=f"{whole:,} of {shapes.total:,} queries",
-                do="leave them out",
-            )
+        if metric.kind == "auc":  # the value of AUC, too, is the mean over the other queries
+            shapes = shapes.where(shapes.rows["candidates"] > shapes.rows["answers"])
+            if not len(shapes):
+                raise NullDistributionError("auc is undefined where all candidates are answers")
+        size = shapes.rows["candidates"]
         if metric.discount not in (ONE, RECIPROCAL):
             metric.discount.check(np.unique(size))
         self.metric, self.shapes, self.method = metric, shapes, method
@@ -114,7 +112,7 @@ class QueryNull(Null):
 
         It may be less than 1: precision@10 of a query with three answers is at most 0.3.
         """
-        return self._average(formulas.best(self.metric, self.shapes))
+        return self._average(self._best_per_row)
 
     @property
     def certain(self) -> bool:
@@ -122,9 +120,14 @@ class QueryNull(Null):
         return bool(formulas.Rows(self.metric, self.shapes).certain.all())
 
     @property
+    def count(self) -> int:
+        """The number of queries for which the metric is defined."""
+        return self.shapes.total
+
+    @property
     def extent(self) -> str:
         """The number of queries, as plain text."""
-        return f"{self.shapes.total:,} {'query' if self.shapes.total == 1 else 'queries'}"
+        return f"{self.count:,} {'query' if self.count == 1 else 'queries'}"
 
     @property
     def most_candidates(self) -> int:
@@ -151,7 +154,10 @@ class QueryNull(Null):
             `error`, a bound on its error (a standard error if sampled).
         """
         p = super().sf(value)
-        return p if p.method != "normal" else Moment(p, p.method, min(1.0, self._normal_error))
+        if p.method != "normal":
+            return p
+        above = max(exp(self._log_bound(float(value))) - p, 0.0)
+        return Moment(p, p.method, min(self._normal_error, max(above, p)))
 
     def _average(self, per_row: Floats) -> float:
         """Average over queries; shapes are sorted, so that the order of queries changes no bit."""
@@ -217,17 +223,35 @@ class QueryNull(Null):
         The third absolute moment of a query is at most its variance times its largest deviation.
         """
         mean, variance = self._per_row
-        largest = np.maximum(formulas.best(self.metric, self.shapes) - mean, mean)
+        largest = np.maximum(self._best_per_row - mean, mean)
         third = self._average(self._share**2 * largest * variance)
         return float(BERRY_ESSEEN * third / float(self._variance) ** 1.5)
+
+    @cached_property
+    def _best_per_row(self) -> Floats:
+        return formulas.best(self.metric, self.shapes)
+
+    def _log_bound(self, value: float) -> float:
+        """Compute Bennett's bound on log P(M >= value), which is far below that of Berry and Esseen.
+
+        exp(-V/b^2 h(b t/V)) with h(u) = (1 + u) log(1 + u) - u, for M that is t above its mean, and no
+        query adds more than b to that.
+        """
+        over, variance = value * (1.0 - 1e-12) - float(self._mean), float(self._variance)
+        most = float((self._share * (self._best_per_row - self._per_row[0])).max())
+        u = max(over, 0.0) * most / variance
+        return -variance / most**2 * ((1.0 + u) * log1p(u) - u)
 
     def _normal(self, value: float) -> Moment:
         from scipy.special import log_ndtr
 
         z = (value * (1.0 - 1e-12) - self._mean) / sqrt(self._variance)
-        log_p, bound = float(log_ndtr(-z)), self._normal_error
-        p = exp(log_p)
-        return Moment(log_p, "normal", -log(1.0 - bound / p) if bound < p else inf)
+        log_p, bound = float(log_ndtr(-z)), self._log_bound(value)
+        log_p = min(log_p, bound)
+        above = min(bound, float(np.logaddexp(log_p, log(self._normal_error)))) - log_p
+        share = self._normal_error / exp(log_p) if log_p > -700.0 else inf
+        below = -log1p(-share) if share < 1.0 else inf
+        return Moment(log_p, "normal", max(above, below))
 
 
 def _span(numbers: Ints) -> str:

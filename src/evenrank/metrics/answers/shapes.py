@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
@@ -226,6 +226,24 @@ class Shapes:
         """Count the queries."""
         noun = "query" if self.total == 1 else "queries"
         return f"Shapes({self.total:,} {noun}; {len(self):,} distinct)"
+
+    def where(self, keep: NDArray[np.bool_]) -> Shapes:
+        """Select rows.
+
+        Parameters
+        ----------
+        keep : ndarray of bool
+            Which rows to keep.
+
+        Returns
+        -------
+        Shapes
+            The shapes of these rows; gains keep their numbers.
+        """
+        if keep.all():
+            return self
+        columns = {name: column[keep] for name, column in self.rows.columns.items()}
+        return Shapes(Histogram(columns, self.rows.counts[keep]), self.profiles)
 
     def gains(self, row: int) -> Floats:
         """Return the gains of a query of one row.

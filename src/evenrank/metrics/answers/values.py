@@ -24,20 +24,21 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_choice
 from evenrank._internal.quadrature import DIRECT, Rule
 from evenrank.errors import InputError, Option
-from evenrank.metrics.answers.metric import MOST_GAIN, ONE, RECIPROCAL, QueryMetric
+from evenrank.metrics.answers._absent import log_absent
+from evenrank.metrics.answers.metric import ONE, RECIPROCAL, QueryMetric
 from evenrank.metrics.ties import Ranges
 
 AnswerTies = Literal["expected", "optimistic", "pessimistic"]
 TIES: tuple[AnswerTies, ...] = get_args(AnswerTies)
 UNRANKED = -1  # `better` of an answer that was not retrieved: it has no position
 MOST_TERMS = 100_000_000
-FACTORS = 32  # of a product; longer ones by Stirling's formula
 
 
 def check_ties(ties: str) -> None:
@@ -249,28 +250,6 @@ class TieGroups:
         return TieGroups(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
-def gain_of(metric: QueryMetric, gain: Floats) -> Floats:
-    """Apply the gain function of a metric."""
-    if metric.kind == "cascade":
-        largest = metric.largest or 1.0
-        if gain.max(initial=0.0) > largest:
-            raise InputError(
-                f"{metric} requires gains up to {largest:g}",
-                got=f"{gain.max():g}",
-                do=f"name the largest gain, e.g. err({gain.max():g})",
-            )
-        return np.asarray((2.0**gain - 1.0) / 2.0**largest)
-    if metric.gain == "exponential":
-        if gain.max(initial=0.0) > MOST_GAIN:
-            raise InputError(
-                f"{metric} requires gains up to {MOST_GAIN:g}, as it adds 2^gain - 1",
-                got=f"{gain.max():g}",
-                do="use linear gains, as ndcg does",
-            )
-        return np.asarray(2.0**gain - 1.0)
-    return np.ones_like(gain) if metric.gain == "binary" else gain
-
-
 def cutoff(metric: QueryMetric, count: Ints) -> Ints | None:
     """Return the last position that counts for each query; None if all do."""
     if metric.k is None:
@@ -325,7 +304,7 @@ def _sum(metric: QueryMetric, answers: Answers) -> Floats:
     if len(answers.tied):
         term = term * ((high - low + 1) / size)
     if metric.gain != "binary":
-        term = term * gain_of(metric, listed.gains[rows])
+        term = term * metric.worth(listed.gains[rows])
     total = _added(owner, term, answers)
     return np.asarray(total / norm_of(metric, answers))
 
@@ -342,10 +321,10 @@ def norm_of(metric: QueryMetric, answers: Answers) -> Floats:
         case "answers":
             return count
         case "least":
-            return np.minimum(count, k)
+            return np.asarray(np.minimum(count, k))
         case "mean":
             return np.asarray((count + k) / 2.0)
-    gain = gain_of(metric, answers.gains)
+    gain = metric.worth(answers.gains)
     owner = answers.owner
     if len(gain) and gain.min() != gain.max():
         gain = gain[np.lexsort((-gain, owner))]
@@ -378,7 +357,7 @@ def _first_of_tie(metric: QueryMetric, tied: TieGroups, limit: float) -> Floats:
     shape, (before, size, answers) = columns.encode([tied.before, tied.size, tied.answers])
     last = np.minimum(size - answers + 1, limit - before).astype(np.int64)
     if metric.discount == ONE:
-        return -np.expm1(log_absent(size, answers, np.minimum(last, size)))[shape]
+        return -np.expm1(log_absent(*floats(size, answers, np.minimum(last, size))))[shape]
     mean = np.empty(len(size))
     top = (before == 0) & (metric.discount == RECIPROCAL) & (limit == np.inf)
     if top.any():
@@ -394,7 +373,7 @@ def _first_of_one(metric: QueryMetric, b: int, t: int, a: int, last: int) -> flo
 
     def term(position: Floats) -> Floats:
         j = position - b
-        chance = np.exp(log_absent(np.full(len(j), t), np.full(len(j), a), j - 1.0))
+        chance = np.exp(log_absent(*floats(t, a, j - 1.0)))
         return np.asarray(metric.discount(position) * chance * a / (t - j + 1.0))
 
     if last <= DIRECT:
@@ -405,42 +384,9 @@ def _first_of_one(metric: QueryMetric, b: int, t: int, a: int, last: int) -> flo
     return float(rule.sum(term(rule.points))[0])
 
 
-def log_absent(size: Ints | Floats, answers: Ints | Floats, places: Ints | Floats) -> Floats:
-    """Compute log P(no answer in the first places), `C(size - places, answers) / C(size, answers)`.
-
-    >>> np.exp(log_absent(np.array([10]), np.array([3]), np.array([2]))).round(12).tolist()  # 7/15
-    [0.466666666667]
-    """
-    n, m, x = (np.asarray(c, dtype=float) for c in (size, answers, places))
-    n, m, x = np.broadcast_arrays(n, m, x)
-    left = n - m - x
-    out = np.zeros(n.shape)
-    # a product of a few factors; else Stirling's formula, whose leading terms are arranged to not cancel
-    by_places = (m > FACTORS) & (x <= FACTORS) & (x == np.floor(x))
-    few, many = np.where(by_places, x, m), np.where(by_places, m, x)
-    direct = few <= FACTORS
-    for i in range(int(few[direct].max(initial=0))):
-        on = direct & (i < few)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            out[on] += np.log1p(-many[on] / (n[on] - i))
-    rest = ~direct & (left >= 0)
-    if rest.any():
-        out[rest] = _stirling(n[rest], m[rest], x[rest], left[rest])
-    return np.where(left < 0, -np.inf, out)
-
-
-def _stirling(n: Floats, m: Floats, x: Floats, left: Floats) -> Floats:
-    from scipy.special import gammaln
-
-    def correction(z: Floats) -> Floats:
-        return np.asarray(1 / (12 * z) - 1 / (360 * z**3) + 1 / (1260 * z**5))
-
-    a = np.maximum(left, float(FACTORS))
-    product = np.log1p(m * x / (a * n))
-    log = (a + 0.5) * product + m * np.log1p(-x / n) + x * np.log1p(-m / n)
-    log += correction(a + m) + correction(a + x) - correction(a) - correction(n)
-    plain = gammaln(n - x + 1) - gammaln(left + 1) - gammaln(n + 1) + gammaln(n - m + 1)
-    return np.where(left < FACTORS, plain, log)
+def floats(*numbers: ArrayLike) -> tuple[Floats, ...]:
+    """Convert numbers to arrays of floats."""
+    return tuple(np.asarray(one, dtype=float) for one in numbers)
 
 
 def harmonic_between(low: Ints, high: Ints) -> Floats:
@@ -485,7 +431,7 @@ def _precision_of_ties(tied: TieGroups, limit: Floats) -> Floats:
 
 def _cascade(metric: QueryMetric, answers: Answers) -> Floats:
     listed, k = answers.listed, cutoff(metric, answers.count)
-    satisfied = gain_of(metric, listed.gains)
+    satisfied = metric.worth(listed.gains)
     limit = np.full(len(answers), np.inf) if k is None else k.astype(float)
     groups = answers.groups
     total, left = np.zeros(len(answers)), np.ones(len(answers))

@@ -29,6 +29,8 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, NullDistributionError, Option
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
 from evenrank.metrics.chance._moment import Moment, infinite
@@ -131,6 +133,11 @@ class NullDistribution(Null):
     def best(self) -> float:
         """The value when every rank is 1."""
         return self.metric.best
+
+    @property
+    def count(self) -> int:
+        """The number of targets."""
+        return self.sizes.n
 
     @property
     def extent(self) -> str:
@@ -272,6 +279,14 @@ class Dependent(Protocol):
         """Describe which ranks depend on each other; None if that is unknown."""
 
 
+@runtime_checkable
+class Shaped(Protocol):
+    """An object that knows the shapes of its queries, such as `Rankings`."""
+
+    def shapes(self) -> Shapes:
+        """Count the queries by numbers of candidates and answers, and gains."""
+
+
 class Simulated(Protocol):
     """Draws random scorers."""
 
@@ -280,6 +295,7 @@ class Simulated(Protocol):
 
 
 SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied | Asked
+QueriesLike = SizesLike | Shapes | Shaped
 MOST_CANDIDATES = 10**12
 
 
@@ -320,25 +336,68 @@ def read_sizes(
     return Histogram.of(count[some], candidates=size[some], weight=weight[some])
 
 
+def read_shapes(
+    sizes: QueriesLike,
+    answers: ArrayLike | None,
+    counts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> Shapes | None:
+    """Convert queries in any form to shapes; None if these are single targets.
+
+    >>> read_shapes({1000: 50}, answers=3), read_shapes([1000, 1000], None)
+    (Shapes(50 queries; 1 distinct), None)
+    """
+    if not isinstance(sizes, np.ndarray | list | Mapping | Tally | Histogram):
+        if isinstance(sizes, Shaped):
+            sizes = sizes.shapes()
+        if isinstance(sizes, Shapes):
+            for name, given in (("answers", answers), ("counts", counts), ("weights", weights)):
+                if given is not None:
+                    raise InputError(
+                        f"{name}= cannot be combined with rankings, which know their answers"
+                    )
+            return sizes
+    if answers is None:
+        return None
+    if isinstance(sizes, Tally | Tallied | Asked):
+        raise InputError(
+            "answers= cannot be combined with targets that are ranked one by one",
+            got=type(sizes).__name__,
+            do="pass the numbers of candidates, or rankings",
+        )
+    if isinstance(sizes, Mapping | Histogram):
+        if counts is not None:
+            raise InputError("counts= cannot be combined with a mapping, which has counts")
+        if isinstance(sizes, Mapping):
+            return Shapes.of_counts(list(sizes), answers, list(sizes.values()), weights)
+        return Shapes.of_counts(sizes["candidates"], answers, sizes.counts, sizes["weight"])
+    return Shapes.of_counts(sizes, answers, counts, weights)
+
+
 def chance(
-    metric: str | Metric | Statistic,
-    sizes: SizesLike,
+    metric: str | Metric | Statistic | QueryMetric,
+    sizes: QueriesLike,
     *,
+    answers: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     chance: Chance | None = None,
     method: Method = "exact",
     samples: int = 10_000,
     seed: int = 0,
-) -> NullDistribution:
+) -> Null:
     """Return the null distribution of a metric: its distribution under random ranking.
 
     Parameters
     ----------
     metric : str or Metric
-        The metric, for example ``"mrr"`` or ``"hits@10"``.
-    sizes : array_like, mapping, Task, Tally or Ranks
-        Numbers of candidates: one per target, or distinct ones with `counts`, or ``{size: count}``.
+        The metric, for example ``"mrr"``, ``"hits@10"`` or ``"map"``.
+    sizes : array_like, mapping, Task, Tally, Ranks or Rankings
+        Numbers of candidates: one per target or query, or distinct ones with `counts`, or
+        ``{size: count}``.
+    answers : array_like of int, optional
+        The number of answers of each query, for metrics of several answers such as ``"map"`` and
+        ``"recall@20"``. Rankings know it, and the gains.
     counts : array_like of int, optional
         How often each size occurs.
     weights : array_like of float, optional
@@ -355,7 +414,7 @@ def chance(
 
     Returns
     -------
-    NullDistribution
+    Null
         The distribution, with the methods `mean`, `var`, `std`, `sf` and `logsf`.
 
     Raises
@@ -371,12 +430,30 @@ def chance(
     0.000186867...
     >>> chance("mrr", {10**8: 10**9}).std()
     4.05...e-09
+    >>> chance("map", sizes=[1000] * 50, answers=3).mean()
+    0.00947...
     """
-    from evenrank.metrics.grammar import parse_metric  # which imports this module
+    from evenrank.metrics.answers.null import QueryNull  # which, as the grammar, imports this module
+    from evenrank.metrics.grammar import parse_metric
 
     if chance is not None:
         check_choice("chance", chance, get_args(Chance))
     check_choice("method", method, get_args(Method))
+    parsed = parse_metric(metric)
+    shapes = read_shapes(sizes, answers, counts, weights)
+    if shapes is not None:
+        if chance == "scorer":
+            raise NullDistributionError(
+                "which queries depend on each other is unknown",
+                got="chance='scorer' for queries with several answers",
+                do="leave it out: queries are taken as independent",
+            )
+        return QueryNull(for_answers(parsed), shapes, method, samples, seed)
+    if isinstance(parsed, QueryMetric):
+        raise InputError(
+            f"the chance level of {parsed} requires the number of answers of each query",
+            do=["pass ", Option("answers")],
+        )
     known, given = None, cast(Any, sizes)
     treated = chance or getattr(given, "chance", "scorer")
     if treated != "independent" and method == "exact" and isinstance(given, Dependent):
@@ -398,7 +475,7 @@ def chance(
             if method == "exact"
             else ["use ", Option("method", "exact"), " or ", Option("method", "simulate")],
         )
-    read = read_sizes(sizes, counts, weights)
+    read = read_sizes(given, counts, weights)
     if drawn is not None and weights is not None:
         drawn = partial(drawn, weights=columns.weights(weights, read.total))
-    return NullDistribution(parse_metric(metric), read, method, samples, seed, known, drawn)
+    return NullDistribution(parsed, read, method, samples, seed, known, drawn)

@@ -44,6 +44,11 @@ class Null(ABC):
 
     @property
     @abstractmethod
+    def count(self) -> int:
+        """The number of targets or queries."""
+
+    @property
+    @abstractmethod
     def extent(self) -> str:
         """The number of targets or queries, as plain text."""
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -229,7 +229,7 @@ class Rankings(Rows):
         for one, value in zip(fields(self), held, strict=True):
             if isinstance(value, np.ndarray):
                 value = read_only(value)
-            elif one.name == "keys":
+            elif one.name == "keys" and not isinstance(value, MappingProxyType):
                 value = MappingProxyType({str(k): read_only(v) for k, v in value.items()})
             object.__setattr__(self, one.name, value)
 
@@ -742,6 +742,28 @@ class Rankings(Rows):
         new = key_columns({**columns.mapping("keys", keys), **more}, len(self))
         return self._with(keys={**self.keys, **new})
 
+    def with_targets_of(self, other: Rankings) -> Rankings:
+        """Return the same rankings with the keys of rankings of the same queries, in the same order.
+
+        Parameters
+        ----------
+        other : Rankings
+            Rankings of the same queries.
+
+        Returns
+        -------
+        Rankings
+            New rankings, which share the keys of the others, and their weights if they are equal.
+        """
+        if len(self) != len(other):
+            got = f"{len(self):,} and {len(other):,}"
+            raise InputError("rankings of the same queries have equally many rows", got=got)
+        mine, theirs = self.weights, other.weights
+        alike = (theirs is None) if mine is None else theirs is not None and np.array_equal(mine, theirs)
+        made = self._with(keys=other.keys, weights=theirs if alike else mine)
+        vars(made)["_numbered"] = other._numbered
+        return made
+
     def __add__(self, other: Rankings) -> Rankings:
         """Concatenate the queries of both, which must have the same keys; keep the common protocol."""
         check_type(other, Rankings, "only rankings can be added to rankings")
@@ -825,7 +847,35 @@ class Rankings(Rows):
         check_ties(rule)
         return rule  # type: ignore[return-value]  # checked
 
-    def tally(self, *metrics: Metrics, average: str | Sequence[str] = "micro") -> QueryTally:
+    @property
+    def answer_counts(self) -> Ints:
+        """The number of answers of each query."""
+        return np.diff(self.first)
+
+    def weights_of_answered(self, average: str | Sequence[str] = "micro") -> Floats | None:
+        """Compute the weights of queries under an average over those with answers.
+
+        Parameters
+        ----------
+        average : str or sequence of str
+            As for `evaluate`.
+
+        Returns
+        -------
+        ndarray of float or None
+            A weight per query, 0 for queries without answers; None if all weigh the same.
+        """
+        some = self.answer_counts > 0
+        if some.all():
+            return self.weights_by(average)
+        found = np.zeros(len(self))
+        weights = self[some].weights_by(average)
+        found[some] = 1.0 if weights is None else weights
+        return found
+
+    def tally(
+        self, *metrics: Metrics, average: str | Sequence[str] = "micro", empty: Empty = "skip"
+    ) -> QueryTally:
         """Add up metrics over queries.
 
         Parameters
@@ -834,6 +884,8 @@ class Rankings(Rows):
             Metrics without adjustment.
         average : str or sequence of str
             As for `evaluate`.
+        empty : {"skip", "zero"}
+            Whether queries without answers have a share in the weight of their group.
 
         Returns
         -------
@@ -841,7 +893,12 @@ class Rankings(Rows):
             Exact sums, which add up over disjoint sets of queries.
         """
         wanted = [_unadjusted(metric) for metric in listed(metrics)]
-        return QueryTally.of(wanted, self._answers, self.weights_by(average))
+        weights = self.weights_by(average)
+        if empty == "skip" and weights is not None:
+            answered = self.weights_of_answered(average)
+            assert answered is not None
+            weights = np.where(self.answer_counts > 0, answered, weights)
+        return QueryTally.of(wanted, self._answers, weights)
 
     def shapes(self, average: str | Sequence[str] = "micro") -> Shapes:
         """Count the queries by number of candidates, number of answers and gains.
@@ -971,12 +1028,16 @@ class Rankings(Rows):
         )
 
 
+AnyRanks: TypeAlias = Ranks | Rankings
+
+
 def evaluate_rankings(
     parts: Sequence[tuple[Rankings, str | Sequence[str]]],
     metrics: Iterable[Metrics] = (),
     *,
     chance: Chance | None = None,  # noqa: ARG001  # groups of ranks have it
     empty: Empty = "skip",
+    default: Iterable[str] = (),
     labels: Sequence[tuple[str, ...]] = ((),),
     **options: Any,
 ) -> Evaluation[Any]:
@@ -992,6 +1053,8 @@ def evaluate_rankings(
         Not used: different queries share no scores, so that their ranks are independent under chance.
     empty : {"skip", "zero"}
         As for `Rankings.evaluate`.
+    default : iterable of str, optional
+        The metrics if none are given, instead of those of `Rankings.evaluate`.
     labels : sequence of tuple
         A label for each part.
     **options : object
@@ -1004,11 +1067,11 @@ def evaluate_rankings(
     """
     check_choice("value of empty", empty, get_args(Empty))
     known = all(one.has_candidates for one, _ in parts)
-    default = ANSWERS_WIDE if options.get("label_names") else ANSWERS
+    default = [*default] or (ANSWERS_WIDE if options.get("label_names") else ANSWERS)
     wanted: list[Expression] = [parse(m) for m in listed(metrics)]
     chosen = wanted or [e for e in map(parse, default) if known or not isinstance(e, Adjusted)]
     bases = list(dict.fromkeys(_unadjusted(bare(e)) for e in chosen if str(e) != "count"))
-    tallies = [one.tally(*bases, average=average) for one, average in parts]
+    tallies = [one.tally(*bases, average=average, empty=empty) for one, average in parts]
     return evaluate(tallies, wanted, default=default, labels=labels, zero=empty == "zero", **options)
 
 
@@ -1096,6 +1159,31 @@ def _check_names(answers: Answers, names: NDArray[Any] | None) -> None:
         raise columns.RowError(
             "a query has an answer twice", int(answers.owner[row]), got=repr(names[row])
         )
+
+
+def evaluate_rows(
+    parts: Sequence[tuple[AnyRanks, str | Sequence[str]]],
+    metrics: Iterable[Metrics] = (),
+    **options: Any,
+) -> Evaluation[Any]:
+    """Evaluate metrics on ranks, or on rankings, with an average each, one row for each.
+
+    Parameters
+    ----------
+    parts : sequence of tuple
+        Ranks or rankings, and their average.
+    metrics : iterable of str or Metric
+        The metrics.
+    **options : object
+        As for `evaluate_ranks` and `evaluate_rankings`.
+
+    Returns
+    -------
+    Evaluation
+        The values.
+    """
+    made: Evaluation[Any] = type(parts[0][0])._evaluate_parts(parts, metrics, **options)
+    return made
 
 
 def rankings_rule(several: Iterable[Rankings], ties: AnswerTies | None = None) -> Ties:

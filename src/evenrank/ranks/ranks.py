@@ -660,21 +660,6 @@ class Ranks(Rows):
             vars(made)["_described"] = other._described
         return made
 
-    def has_targets_of(self, other: Ranks) -> bool:
-        """Whether ranks share keys and weights with others, as `with_targets_of` makes them.
-
-        Parameters
-        ----------
-        other : Ranks
-            Other ranks.
-
-        Returns
-        -------
-        bool
-            Whether row i is the same target of the same weight in both.
-        """
-        return self.keys is other.keys and self.weights is other.weights
-
     def _with(self, **changed: Any) -> Ranks:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         held |= zip(columns.COUNTS, self._counts, strict=True)
@@ -956,7 +941,7 @@ def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> 
     return [load(path, candidates, keys) for path in paths]
 
 
-def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:
+def tie_rule(several: Iterable[Rows], ties: Ties | None = None) -> Ties:
     """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
     return one_rule((ranks.ties for ranks in several), ties)
 

@@ -50,6 +50,11 @@ class Rows(Framed):
     protocol: Protocol
     row_name: ClassVar[str]  # what a row is
 
+    @property
+    @abstractmethod
+    def has_candidates(self) -> bool:
+        """Whether the number of candidates is known."""
+
     @abstractmethod
     def __len__(self) -> int:
         """The number of rows."""
@@ -183,6 +188,21 @@ class Rows(Framed):
         return columns.combined(
             [self._once((name,), [name], partial(columns.numbered, self.keys[name])) for name in names]
         )
+
+    def has_targets_of(self, other: Rows) -> bool:
+        """Whether rows share keys and weights with others, as `with_targets_of` makes them.
+
+        Parameters
+        ----------
+        other : Ranks or Rankings
+            Other rows.
+
+        Returns
+        -------
+        bool
+            Whether row i is the same target or query, of the same weight, in both.
+        """
+        return self.keys is other.keys and self.weights is other.weights
 
     def with_protocol(
         self, protocol: Protocol | Mapping[str, Any] | None = None, /, **entries: Any

@@ -128,6 +128,16 @@ class QueryMetric:
             )
 
     @property
+    def p(self) -> float:
+        """The power of the mean over queries, 1 as for `Metric`."""
+        return 1.0
+
+    @property
+    def q(self) -> float:
+        """The power of the value, 1 as for `Metric`."""
+        return 1.0
+
+    @property
     def increasing(self) -> bool:
         """Whether larger values are better, which holds for all of these metrics."""
         return True
@@ -136,6 +146,11 @@ class QueryMetric:
     def additive(self) -> bool:
         """Whether the metric is a plain mean, which holds for all of these metrics."""
         return True
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the value is the share of queries with a success, which is 0 or 1 for each of them."""
+        return self.kind == "first" and self.discount == ONE
 
     @property
     def graded(self) -> bool:

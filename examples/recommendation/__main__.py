@@ -126,7 +126,7 @@ def overview(rankings: Rankings) -> Table:
 
 def paired(rankings: Rankings) -> Table:
     """Differences of two models on the same users, with corrected p-values."""
-    found = er.compare(rankings, *METRICS)
+    found = er.compare(rankings, metrics=METRICS)
     rows = [
         [
             f"{pair.first} - {pair.second}",
@@ -186,7 +186,7 @@ def against(full: Rankings, draws: Sequence[Rankings]) -> tuple[Table, Table]:
         )
     header = ["model", "all items", "index", "sampled", "lowest", "highest", "index"]
     first = Table(header, rows, [f"{metric}; {NEGATIVES} sampled negatives, {len(draws)} draws"])
-    compared = er.compare(full, metric)
+    compared = er.compare(full, metrics=metric)
     rows = []
     for a, b in combinations(full, 2):
         pair = compared.pair(a, b, metric)

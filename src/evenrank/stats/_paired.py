@@ -555,7 +555,11 @@ def _permuted(
         by = some[0].by
         # with the pairs of one model, the sums of all others follow from few
         first = {d.pair.metric: d.pair.first for d in reversed(some)}
-        others = [d for d in made if d.way != way and d.pair.first == first.get(d.pair.metric)]
+        others = [
+            d
+            for d, other in zip(made, kinds, strict=True)
+            if other != kind and other[1] == kind[1] and d.pair.first == first.get(d.pair.metric)
+        ]
         found = _significance.permutation(
             np.column_stack([d.units for d in some]),
             by.total(by.weight),

@@ -15,7 +15,8 @@ from evenrank.graphs.atlas import Filter, Sides, atlas
 from evenrank.graphs.graph import Graph
 from evenrank.ranks.dependence import ESTIMATED, Crossings
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import SCORED, Ranks
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import SCORED
 from evenrank.ranks.task import Task
 
 

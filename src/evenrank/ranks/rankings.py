@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 LISTS = ("better", "equal", "gain", "answer")
 Empty = Literal["skip", "zero"]
-Targets = Literal["every", "first"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -967,44 +966,36 @@ class Rankings(Rows):
         """
         return self.tally(metric).value(metric, self._rule(ties))
 
-    def ranks(self, targets: Targets = "every") -> Ranks:
+    def ranks(self) -> Ranks:
         """Rank each answer by itself, without the other answers of its query.
-
-        Parameters
-        ----------
-        targets : {"every", "first"}
-            Every answer, or the best of each query.
 
         Returns
         -------
         Ranks
             A row per answer, with the key `query` and, if known, `answer`. Answers that were not
-            retrieved are left out.
+            retrieved are left out. There is no choice of the best answer of each query alone: it is the
+            best of several, whose chance level is that of `mrr` or `success@k` of rankings.
 
         Examples
         --------
         >>> Rankings.of([[1, 4], [2]], candidates=9).ranks().better.tolist()
         [0, 2, 1]
         """
-        check_choice("targets", targets, get_args(Targets))
         listed_, groups = self._answers.listed, self._answers.groups
         answers = groups.answers
         better = np.repeat(groups.before - groups.earlier, answers)
         equal = np.repeat(groups.size - answers, answers)
         owner = listed_.owner
         many = self.candidates[owner] - self._answers.count[owner] + 1
-        keep = np.arange(len(owner))
-        if targets == "first":
-            keep = np.flatnonzero(np.diff(owner, prepend=-1))
         keys = {"query": np.arange(len(self))} | dict(self.keys)
-        found = {name: column[owner][keep] for name, column in keys.items()}
+        found = {name: column[owner] for name, column in keys.items()}
         if self.answers is not None:
-            found["answer"] = self.answers[self.better >= 0][keep]
-        weights = None if self.weights is None else self.weights[owner][keep]
+            found["answer"] = self.answers[self.better >= 0]
+        weights = None if self.weights is None else self.weights[owner]
         return Ranks(
-            better[keep],
-            equal[keep],
-            many[keep] if self.has_candidates else None,
+            better,
+            equal,
+            many if self.has_candidates else None,
             weights=weights,
             keys=found,
             protocol=self.protocol,

@@ -560,8 +560,8 @@ def _permuted(
         first = {d.pair.metric: d.pair.first for d in reversed(some)}
         others = [
             d
-            for d in made
-            if d.way != kind[0] and len(d.x) == kind[1] and d.pair.first == first.get(d.pair.metric)
+            for d, other in zip(made, kinds, strict=True)
+            if other != kind and other[1] == kind[1] and d.pair.first == first.get(d.pair.metric)
         ]
         found = _significance.permutation(
             np.column_stack([d.units for d in some]),

@@ -147,7 +147,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("n", [200, 1500])
-@pytest.mark.parametrize("k", [None, 5, 129, 500])
+@pytest.mark.parametrize("k", [None, 5, 500, 1100])
 def test_the_first_of_many_candidates_agrees_with_long_sums(n, k):
     for m in (1, 2, 5, 17, 60, 99, 101, 150, 195, n // 3, n // 2, n - 3, n - 1):
         for discount, value in VALUES.items():

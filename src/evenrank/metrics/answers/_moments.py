@@ -34,6 +34,7 @@ from evenrank.metrics.metric import Transform
 
 MOST_STEPS = 2_000_000_000  # of the recursions of a cascade, which take 20 seconds
 ONE_STEP = 3000  # is at least as long as that many elements
+NEAR = 512  # positions: a product for each takes less time than Stirling's formula at fewer points
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +200,9 @@ def _first(rows: Rows) -> Moments:
     # if most candidates are answers, the mean square and the squared mean nearly cancel
     closed = (discount == RECIPROCAL) & (rows.limit > rows.spare) & (2.0 * m <= n)
     mean[closed], variance[closed] = _reciprocal(n[closed], m[closed])
-    short = ~closed & ((last <= DIRECT) | (2.0 * m > n))  # P(X > 128) < 2^-128
-    mean[short], variance[short] = _near(discount, n[short], m[short], last[short])
+    steps = np.where(2.0 * m > n, np.minimum(last, DIRECT), last)  # P(X > 128) < 2^-128
+    short = ~closed & (steps <= NEAR)
+    mean[short], variance[short] = _near(discount, n[short], m[short], steps[short])
     rest = np.flatnonzero(~closed & ~short)
     order = rest[np.argsort(last[rest], kind="stable")]
     ends = np.flatnonzero(np.diff(last[order])) + 1
@@ -237,10 +239,10 @@ def _positions(n: Floats, m: Floats, last: Floats) -> tuple[Floats, Floats]:
 
 
 def _near(discount: Transform, n: Floats, m: Floats, last: Floats) -> Moments:
-    """Sum over the positions of the first answer up to 128."""
+    """Sum over the positions of the first answer one by one."""
     mean, variance = np.empty(len(n)), np.empty(len(n))
-    for part in _chunks(np.arange(len(n)), DIRECT):
-        at, absent = _positions(n[part], m[part], np.minimum(last[part], DIRECT))
+    for part in _chunks(np.arange(len(n)), int(last.max(initial=0.0))):
+        at, absent = _positions(n[part], m[part], last[part])
         value = discount(np.arange(1.0, at.shape[1] + 1.0))
         mean[part], variance[part] = _of_values(at, value, absent)
     return mean, variance

@@ -11,6 +11,7 @@ import numpy as np
 
 from evenrank.errors import InputError, NullDistributionError, Option, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, Expression, no_direction
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.ranks.evaluation import bare
@@ -70,7 +71,10 @@ class PublishedValue:
     @property
     def metric(self) -> Metric | Statistic:
         """The metric itself, without its adjustment."""
-        return bare(self.expression)
+        metric = bare(self.expression)
+        if isinstance(metric, QueryMetric):
+            raise metric.not_of_ranks()
+        return metric
 
     @property
     def ends_at_one(self) -> bool:

@@ -40,6 +40,7 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/answers.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
+	$(BIN)/python benchmarks/together.py
 	$(BIN)/python benchmarks/evaluator.py
 	$(BIN)/python benchmarks/scorers.py
 	$(BIN)/python benchmarks/atlas.py

@@ -40,7 +40,7 @@ from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import ANSWERS, ANSWERS_WIDE, Evaluation, bare, evaluate
-from evenrank.ranks.files import METADATA, key_array, numbers, read_table
+from evenrank.ranks.files import METADATA, QUERIES, ROWS, key_array, numbers, of_rankings, read_table
 from evenrank.ranks.lists import offsets
 from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol
@@ -507,7 +507,7 @@ class Rankings(Rows):
                 got=f"columns {', '.join(have) or '(none)'}",
                 allowed="better and equal, as lists for each query, or with the key query",
             )
-        if not is_nested(frame.schema):
+        if not of_rankings(frame.schema):
             frame = _nested(frame, where)
         return cls._from_nested(frame, where, candidates, protocol)
 
@@ -579,9 +579,37 @@ class Rankings(Rows):
             If the file cannot be read or is no file of rankings.
         """
         path = as_path(path)
-        frame, protocol = read_table(path)
-        with columns.errors_name_file(str(path)):
-            return cls.from_frame(frame, candidates=candidates, protocol=protocol, where=str(path))
+        return cls.read(*read_table(path), str(path), candidates)
+
+    @classmethod
+    def read(
+        cls,
+        frame: pl.DataFrame,
+        protocol: Mapping[str, Any] | None,
+        where: str,
+        candidates: ArrayLike | None = None,
+    ) -> Self:
+        """Create rankings from the table and the protocol of a file.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            The table.
+        protocol : mapping or None
+            What the file says of itself.
+        where : str
+            The name of the file, for error messages.
+        candidates : array_like of int, optional
+            Numbers of candidates, for files without them.
+
+        Returns
+        -------
+        Rankings
+            The rankings.
+        """
+        known = {name: entry for name, entry in (protocol or {}).items() if name != ROWS}
+        with columns.errors_name_file(where):
+            return cls.from_frame(frame, candidates=candidates, protocol=known, where=where)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rankings and their protocol to a file, atomically.
@@ -599,9 +627,11 @@ class Rankings(Rows):
         """
         path = as_path(path)
         kind = path.suffix
-        protocol = json.dumps(self.protocol.to_dict(), ensure_ascii=False)
+        entries = self.protocol.to_dict()
+        protocol = json.dumps(entries, ensure_ascii=False)
         with replacing(path) as file:
             if kind in (".csv", ".tsv"):
+                protocol = json.dumps({**entries, ROWS: QUERIES}, ensure_ascii=False)
                 body = self._long().write_csv(separator="\t" if kind == ".tsv" else ",")
                 file.write_text(f"# {METADATA} {protocol}\n{body}", encoding="utf-8")
             else:
@@ -616,6 +646,11 @@ class Rankings(Rows):
                 do="save as .parquet",
             )
         keys = {"query": np.arange(len(self))} | dict(self.keys)
+        if "query" in self.keys and len(np.unique(self.units("query"))) < len(self):
+            raise InputError(
+                "text files have a row per answer, and cannot hold queries with the same key query",
+                do="save as .parquet",
+            )
         import polars as pl
 
         owner = self._answers.owner
@@ -1058,12 +1093,28 @@ def evaluate_rankings(
     """
     check_choice("value of empty", empty, get_args(Empty))
     known = all(one.has_candidates for one, _ in parts)
-    default = [*default] or (ANSWERS_WIDE if options.get("label_names") else ANSWERS)
+    default = [*default] or usual_metrics(wide=bool(options.get("label_names")))
     wanted: list[Expression] = [parse(m) for m in listed(metrics)]
     chosen = wanted or [e for e in map(parse, default) if known or not isinstance(e, Adjusted)]
     bases = list(dict.fromkeys(_unadjusted(bare(e)) for e in chosen if str(e) != "count"))
     tallies = [one.tally(*bases, average=average, empty=empty) for one, average in parts]
     return evaluate(tallies, wanted, default=default, labels=labels, zero=empty == "zero", **options)
+
+
+def usual_metrics(*, wide: bool) -> list[str]:
+    """Return the names of the metrics that are evaluated if none are given.
+
+    Parameters
+    ----------
+    wide : bool
+        Whether there is a row for each of several groups or models.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return ANSWERS_WIDE if wide else ANSWERS
 
 
 def _unadjusted(metric: str | Expression) -> QueryMetric:
@@ -1073,13 +1124,6 @@ def _unadjusted(metric: str | Expression) -> QueryMetric:
             "a metric without adjustment is required", got=str(expression), do=f"use {expression.metric}"
         )
     return for_answers(expression)
-
-
-def is_nested(schema: Mapping[str, Any]) -> bool:
-    """Return whether a table has a row per query: its column `better` holds lists."""
-    import polars as pl
-
-    return isinstance(schema.get("better"), pl.List)
 
 
 def _nested(frame: pl.DataFrame, where: str) -> pl.DataFrame:

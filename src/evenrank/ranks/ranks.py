@@ -44,6 +44,7 @@ from evenrank.ranks.files import (
     SHARED,
     KeyColumns,
     numbers,
+    of_rankings,
     read_shared_triples,
     read_table,
     with_our_names,
@@ -915,11 +916,33 @@ class Ranks(Rows):
 def load(path: Path, candidates: ArrayLike | None = None, keys: KeyColumns | None = None) -> Ranks:
     """Read ranks as `Ranks.load` does; key columns that are equal to those read before are shared."""
     frame, protocol = read_table(path)
+    if of_rankings(frame.schema, protocol):
+        raise not_ranks(path)
     with columns.errors_name_file(str(path)):
         frame = with_our_names(frame, *["candidates"] * (candidates is not None))
         ranks = Ranks.from_named(frame, str(path), candidates, protocol, keys)
     shared = read_shared_triples(path)
     return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
+
+
+def not_ranks(path: str | os.PathLike[str]) -> InputError:
+    """Build the error for a file of rankings where ranks are required.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    InputError
+        The error.
+    """
+    return InputError(
+        "a file of rankings of queries with several answers, not of ranks of single targets",
+        got=os.fspath(path),
+        do="er.Rankings.load reads it, and rankings.ranks() ranks each answer by itself",
+    )
 
 
 def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> list[Ranks]:

@@ -298,7 +298,7 @@ class Comparison(Shown):
 
 def compare(
     *models: AnyRanks | Mapping[str, AnyRanks] | Sequence[AnyRanks],
-    metrics: Metrics = (),
+    metrics: Metrics | None = None,
     baseline: str | None = None,
     test: Test = "permutation",
     correction: Correction = "holm",
@@ -387,7 +387,10 @@ def compare(
     if baseline is not None:
         check_choice("baseline", baseline, list(ranked))
     names_of("average", average)
-    expressions = list(dict.fromkeys(map(parse, listed([metrics]) or [_default(ranked)])))
+    wanted = [_default(ranked) if metrics is None else metrics]
+    expressions = list(dict.fromkeys(map(parse, listed(wanted))))
+    if not expressions:
+        raise InputError("no metric to compare by", do='e.g. metrics="mrr"')
     one_kind(ranked)
     for expression in expressions:
         smooth(expression, next(iter(ranked.values())))

@@ -396,20 +396,20 @@ class Sample:
         metric = self.metric(expression)
         if not isinstance(metric, QueryMetric) or metric.kind != "auc":
             return self
-        return self._defined
+        return self if self._defined is None else self._defined
 
     @cached_property
-    def _defined(self) -> Sample:
+    def _defined(self) -> Sample | None:
         assert isinstance(self.ranks, Rankings)
         some = self.ranks.answer_counts < self.ranks.candidates
-        if some.all():
-            return self
+        if some.all() or not self.ranks.has_candidates:
+            return None
         weights = np.where(some, self.weight, 0.0)
         ranks = self.ranks.with_weights(weights) if some.any() else self.ranks[:0]
         groups = None if self.groups == 1 else self.group
         units = self.unit if some.any() else self.unit[:0]
         made = Sample(ranks, self.ties, "micro", units, groups)
-        made.crossed = tuple(one._defined for one in self.crossed)
+        made.crossed = tuple(one._defined or one for one in self.crossed)
         return made
 
     @cached_property

@@ -406,7 +406,7 @@ class AcrossDatasets(Shown):
 
 def across_datasets(
     data: Mapping[str, Mapping[str, AnyRanks]],
-    metric: Metrics = (),
+    metric: Metrics | None = None,
     *,
     level: float = 0.95,
     ties: Ties | None = None,
@@ -462,7 +462,8 @@ def across_datasets(
     ties = tie_rule((ranks for ranked in data.values() for ranks in ranked.values()), ties)
     rankings = any(isinstance(r, Rankings) for ranked in data.values() for r in ranked.values())
     one_kind({f"{m} on {name}": r for name, ranked in data.items() for m, r in ranked.items()})
-    asked = [parse(one) for one in listed([metric]) or ["map" if rankings else "mrr"]]
+    usual = "map" if rankings else "mrr"
+    asked = [parse(one) for one in listed([usual if metric is None else metric])]
     if len(asked) != 1:
         got = ", ".join(map(str, asked)) or "none"
         raise InputError(

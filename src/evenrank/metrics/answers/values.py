@@ -189,12 +189,17 @@ class Answers:
         """The tie groups of answers that were retrieved."""
         return TieGroups.of(self)
 
-    @cached_property
+    @property
     def listed(self) -> Answers:
         """The answers that were retrieved."""
+        # a cached reference to itself would keep all columns until garbage is collected
+        return self if self._listed is None else self._listed
+
+    @cached_property
+    def _listed(self) -> Answers | None:
         keep = self.better >= 0
         if keep.all():
-            return self
+            return None
         first = np.concatenate([[0], np.cumsum(keep)])[self.first]
         gain = None if self.gain is None else self.gain[keep]
         return Answers(first, self.better[keep], self.equal[keep], gain, self.candidates)

@@ -166,9 +166,13 @@ class Rankings(Rows):
         ----------
         first : array_like of int
             Offsets: the answers of query `i` are ``first[i]:first[i + 1]``.
-        better, equal, gains, answers : array_like
+        better, equal : array_like of int
             As for `Rankings`, concatenated.
-        candidates, weights, keys, protocol
+        candidates : array_like of int, optional
+            As for `Rankings`.
+        gains, answers : array_like, optional
+            As for `Rankings`, concatenated.
+        weights, keys, protocol
             As for `Rankings`.
         work : Work, optional
             The cost of ranking.

@@ -46,10 +46,10 @@ __all__ = [
     "Result",
     "Setting",
     "adjust",
+    "adjust_table",
     "adjustable",
     "baseline",
     "contradictions",
-    "published",
 ]
 
 
@@ -157,7 +157,7 @@ def adjust(
     return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 
-def published(
+def adjust_table(
     source: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
     *metrics: Metrics,
     split: str = "test",
@@ -210,7 +210,7 @@ def published(
     ...     {"model": "B", "data": "wn18rr", "mrr": 0.452, "hits@10": 53.0},
     ...     {"model": "B", "data": "nations", "mrr": 0.452, "hits@10": 96.0},
     ... ]
-    >>> print(published(rows, "mrr"))
+    >>> print(adjust_table(rows, "mrr"))
     data     metric  model   value    chance  ratio   index       z  rank
     -------  ------  -----  ------  --------  -----  ------  ------  ----
     wn18rr   mrr ↑   A      0.4760  2.74e-04  1,740  0.4759  +4,381     1

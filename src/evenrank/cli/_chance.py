@@ -37,7 +37,7 @@ from evenrank.graphs import atlas, load
 from evenrank.metrics.chance import Chance, Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.tally import Histogram
-from evenrank.published import adjust, baseline, published
+from evenrank.published import adjust, adjust_table, baseline
 from evenrank.ranks.files import numbers, read_table
 from evenrank.ranks.task import Task
 
@@ -154,7 +154,7 @@ def adjust_command(
     evenrank adjust hoyt2022 -m mrr -o adjusted.csv
     """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
-        results = published(
+        results = adjust_table(
             values[0],
             *(metric or ()),
             split=split,

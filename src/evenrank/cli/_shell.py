@@ -86,6 +86,14 @@ Unit = Annotated[
 ]
 Samples = Annotated[int, typer.Option(help="Number of bootstrap samples or permutations.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+KindOption = Annotated[
+    Literal["ranks", "rankings"] | None,
+    typer.Option(
+        "--kind",
+        help="What the files hold: ranks of single targets, or rankings of queries with several answers "
+        "(needed for text files of others with a row per answer). By default as they say.",
+    ),
+]
 CandidatesOption = Annotated[
     int | None,
     typer.Option(min=1, help="Number of candidates per target, for files without that column."),

@@ -941,7 +941,7 @@ def not_ranks(path: str | os.PathLike[str]) -> InputError:
     return InputError(
         "a file of rankings of queries with several answers, not of ranks of single targets",
         got=os.fspath(path),
-        do="er.Rankings.load reads it, and rankings.ranks() ranks each answer by itself",
+        do="er.Rankings.load reads it; in Python, rankings.ranks() ranks each answer by itself",
     )
 
 

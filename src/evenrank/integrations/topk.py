@@ -364,7 +364,7 @@ def _joined(
         *placed,
         many,
         gains,
-        None if values is None else values.astype(str).astype(object),
+        values,
         None,
         keys,
         {"scores": described(order, counts[0] < 0, unretrieved)} | ({"model": model} if model else {}),

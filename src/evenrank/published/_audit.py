@@ -21,7 +21,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph, atlas, registry
 from evenrank.metrics.adjusted import Adjusted
 from evenrank.published import _record as record
-from evenrank.published._joint import Limit, misfits
+from evenrank.published._joint import Limit, listed_in_words, misfits
 from evenrank.published._read import Unknown, table_of
 from evenrank.published._read import lines as read_lines
 from evenrank.published._setting import Candidates, Setting
@@ -89,6 +89,8 @@ class Run:
         The source, and the file or line.
     decided : bool
         Whether the units of the values are known.
+    percent : set of str
+        The kinds of metrics that other evaluations of the same table print in percent.
     """
 
     data: str
@@ -100,6 +102,7 @@ class Run:
     source: str = ""
     where: str = ""
     decided: bool = True
+    percent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,7 +183,7 @@ class Audit(Shown):
             lines = [
                 part
                 for line in lines
-                for part in (wrapped(line, width, indent="  ", names=False) if line else [""])
+                for part in (wrapped(line, width, indent=_indent(line), names=False) if line else [""])
             ]
         return "\n".join(lines)
 
@@ -191,6 +194,11 @@ class Audit(Shown):
         runs = f"{self.runs:,} evaluation{'s' * (self.runs != 1)}"
         found = f"{many:,} finding{'s' * (many != 1)}" if many else "no findings"
         return [f"checked {values} of {runs}: {found}", *self.notes]
+
+
+def _indent(line: str) -> str:
+    """Indent what follows a place more than its finding."""
+    return "  " if line.startswith("  ") else "    "
 
 
 def audit(
@@ -220,7 +228,7 @@ def audit(
         Filtered by the known true answers of all splits, or raw, where a file does not say.
     percent : bool, optional
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
-        decides, and both are tried where neither does.
+        decides. Where small values fit in percent only, a finding says so.
 
     Returns
     -------
@@ -322,17 +330,31 @@ def audit_run(run: Run) -> list[Finding]:
 
     if run.decided:
         return wrong(given)
-    readings = list(_readings(given))
-    first = wrong(readings[0]) if readings else []
-    if not first or any(not wrong(other) for other in readings[1:]):
+    likely, *others = _readings(given)
+    first = wrong(likely)
+    if not first:
         return []
-    for mixed in _mixed(given):
-        if not wrong(mixed):
-            small = [one.printed for one in mixed if one.ends_at_one and not one.percent]
-            large = [one.printed for one in mixed if one.ends_at_one and one.percent]
-            text = f"{', '.join(small)} can only be fractions, beside {', '.join(large)}"
-            return [Finding("unit", run.data, run.model, text, tuple(mixed), run.source, run.where)]
+    fitting = [other for other in others if not wrong(other)]
+    changed = [_changed(likely, other) for other in fitting]
+    if any({one.kind for one in values} <= run.percent for values in changed):
+        return []
+    mixed = _mixed(given)
+    if mixed and not wrong(mixed):
+        kinds = {one.kind for one in mixed if one.percent}
+        small = listed_in_words([one.printed for one in mixed if one.kind in kinds and not one.percent])
+        large = listed_in_words([one.printed for one in mixed if one.percent])
+        text = f"{small} can only be fractions, beside {large}"
+        return [Finding("unit", run.data, run.model, text, tuple(mixed), run.source, run.where)]
+    if changed:
+        names = listed_in_words([str(one.expression) for one in min(changed, key=len)])
+        verb = "is" if len(min(changed, key=len)) == 1 else "are"
+        first = [replace(one, text=f"{one.text}, unless {names} {verb} in percent") for one in first]
     return first
+
+
+def _changed(values: Sequence[PublishedValue], others: Sequence[PublishedValue]) -> list[PublishedValue]:
+    """Return the values that two readings have in different units."""
+    return [one for one, other in zip(values, others, strict=True) if one.percent != other.percent]
 
 
 def _by_deviation(given: PublishedValue) -> bool:
@@ -349,10 +371,15 @@ def _finding(one: Any, run: Run) -> Finding:
     return Finding(kind, run.data, run.model, str(one), given, run.source, run.where, fits)
 
 
+def _large(given: PublishedValue) -> bool:
+    """Whether a value can only be in percent."""
+    return given.ends_at_one and (given.percent or 1 + SLACK < given.value <= 100)
+
+
 def _readings(given: Sequence[PublishedValue]) -> Iterator[list[PublishedValue]]:
     """Read values in every possible unit, one for each kind of metric; the most likely reading first.
 
-    A percent sign, or a value above 1, means percent. Small values of hits@k may be percent as well.
+    A percent sign, or a value above 1, means percent; small values are most likely fractions.
     """
     kinds = dict.fromkeys(one.kind for one in given if one.ends_at_one)
     large = {
@@ -364,14 +391,11 @@ def _readings(given: Sequence[PublishedValue]) -> Iterator[list[PublishedValue]]
         yield [replace(one, percent=unit[one.kind]) if one.kind in unit else one for one in given]
 
 
-def _mixed(given: Sequence[PublishedValue]) -> Iterator[list[PublishedValue]]:
-    """Read small values as fractions beside percent, which is a mistake in a table."""
-    made = [
-        replace(one, percent=one.percent or 1 + SLACK < one.value <= 100) if one.ends_at_one else one
-        for one in given
-    ]
-    if {one.percent for one in made if one.ends_at_one} == {False, True}:
-        yield made
+def _mixed(given: Sequence[PublishedValue]) -> list[PublishedValue]:
+    """Read small values as fractions beside percent, a mistake in a table; empty if there are none."""
+    made = [replace(one, percent=_large(one)) if one.ends_at_one else one for one in given]
+    kinds = {one.kind for one in made if one.percent}
+    return made if any(one.kind in kinds and not one.percent for one in made) else []
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -385,13 +409,14 @@ def _runs_of_lines(
     places: dict[tuple[Any, ...], tuple[str, str, str]] = {}
     for line in read_lines(source, default, unknown):
         key: tuple[Any, ...] = (line.model, line.setting, line.source)
-        metrics = {one.metric for one in groups.get((*key, 0), ())}
+        metrics = {one.expression for one in groups.get((*key, 0), ())}
         again = 0
-        while line.given.metric in metrics:  # another evaluation of the same model
+        while line.given.expression in metrics:  # another evaluation of the same model
             again += 1
-            metrics = {one.metric for one in groups.get((*key, again), ())}
+            metrics = {one.expression for one in groups.get((*key, again), ())}
         groups.setdefault((*key, again), []).append(line.given)
         places.setdefault((*key, again), (line.where, line.model, line.source))
+    kinds = frozenset(one.kind for given in groups.values() for one in given if _large(one))
     for key, given in groups.items():
         setting: Setting = key[1]
         where, model, called = places[key]
@@ -407,6 +432,7 @@ def _runs_of_lines(
         yield Run(
             *(named, model, tuple(given), most, candidates, False, called, where),
             decided=percent is not None,
+            percent=kinds,
         )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import exp, inf, isfinite, log
+from math import ceil, exp, inf, isfinite, log
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +80,7 @@ class Limit:
         if not self.others:
             where = among if isfinite(self.candidates) else "for all ranks"
             return f"{self.given.printed} is impossible: {bound} {where}, but as rounded it is {sides}"
-        named = _listed([one.printed for one in self.others])
+        named = listed_in_words([one.printed for one in self.others])
         where = f" {among}" if isfinite(self.candidates) else ""
         verb = "implies" if len(self.others) == 1 else "imply"
         return f"{named} {verb} {bound}{where}, but {self.given.printed} is {sides}"
@@ -231,8 +231,9 @@ class _Program:
         edges |= {float(rank) for rank in exact if rank <= last}
         edges |= {rank for k in ks for rank in (float(k), k + self._step) if rank <= last}
         rank = float(EXACT)
-        while rank < last:
-            edges.add(rank := min(rank * GROWTH, last))
+        while rank < last:  # all edges are ranks, so that none is between two that are a step apart
+            rank = min(ceil(rank * GROWTH / self._step) * self._step, last)
+            edges.add(rank)
         points = np.array(sorted(edges))
         gaps = [pair for pair in pairwise(points) if pair[1] - pair[0] > self._step]
         ends = np.array([*((rank, rank) for rank in points), *gaps])
@@ -259,7 +260,8 @@ class _Program:
         cost = np.append(np.zeros(bins), 1.0)
         total = np.append(np.ones(bins), 0.0)[None]
         found = linprog(cost, np.array(rows), np.array(limits), total, [1.0], method="highs")
-        return float(found.fun) if found.status == 0 else 0.0
+        # where the solver gives up, nothing is claimed
+        return 0.0 if found.status != 0 or found.fun is None else float(found.fun)
 
     def _rows(self, which: Sequence[int], *, relax: bool) -> tuple[list[Floats], list[float]]:
         """Return the inequalities of these moments; with a column for their violation, if relaxed."""
@@ -285,16 +287,21 @@ class _Program:
 
         low, high = self._bins
         rows, limits = self._rows(others, relax=False)
+        total = np.ones((1, low.shape[1]))
         found = []
         for values, sign in ((low[which], 1.0), (high[which], -1.0)):
-            if not np.isfinite(values).all():
-                found.append(sign * -inf)
-                continue
-            bounds = {"A_ub": np.array(rows), "b_ub": np.array(limits)} if rows else {}
-            one = linprog(
-                sign * values, A_eq=np.ones((1, len(values))), b_eq=[1.0], method="highs", **bounds
-            )
-            found.append(sign * float(one.fun) if one.status == 0 else sign * -inf)
+            bound = sign * -inf
+            if np.isfinite(values).all():
+                one = linprog(
+                    sign * values,
+                    np.array(rows) if rows else None,
+                    np.array(limits) if rows else None,
+                    total,
+                    np.ones(1),
+                    method="highs",
+                )
+                bound = bound if one.fun is None else sign * float(one.fun)
+            found.append(bound)
         return found[0], found[1]
 
 
@@ -314,5 +321,10 @@ def _explained(known: Sequence[Range], program: _Program) -> Limit:
     return Limit(one.given, named, min(ends), max(ends), one.low, one.high, program._most)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed_in_words(names: Sequence[str]) -> str:
+    """Join names as in a sentence.
+
+    >>> listed_in_words(["a", "b", "c"])
+    'a, b and c'
+    """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.resources import as_file, files
 from math import isfinite, nan
 from pathlib import Path
@@ -524,12 +524,12 @@ def results(
         chosen_metrics = _chosen("metric", asked, metrics, str)
         wanted.append(lambda one: one.metric in chosen_metrics)
     if year is not None:
-        first, last = (year, year) if isinstance(year, int) else year
+        first, last = _years(year)
         wanted.append(lambda one: one.year is not None and first <= one.year <= last)
     for name, word in (("split", split), ("sides", sides)):
         if word is not None:
             check_choice(name, word, tuple(dict.fromkeys(getattr(one, name) for one in every)))
-            wanted.append(lambda one, name=name, word=word: getattr(one, name) == word)
+            wanted.append(partial(_has, name, word))
     if filter_ != "any":
         wanted.append(lambda one: one.filter == filter_)
     if candidates != "any":
@@ -544,11 +544,24 @@ def results(
     return Record(tuple(one for one in every if all(test(one) for test in wanted)))
 
 
+def _years(year: Any) -> tuple[int, int]:
+    """Return the first and the last year."""
+    pair = (year, year) if isinstance(year, int) else year
+    if not (isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(x, int) for x in pair)):
+        raise InputError("year must be a number, or the first and the last", got=repr(year))
+    return pair[0], pair[1]
+
+
+def _has(name: str, word: str, one: Recorded) -> bool:
+    return bool(getattr(one, name) == word)
+
+
 def _chosen(
     what: str, asked: Any, known: Mapping[str, str], fold: Callable[[str], str]
 ) -> dict[str, None]:
     """Find names among those of the record; list all that it lacks, once each."""
-    names = [asked] if isinstance(asked, str) else list(asked)
+    several = isinstance(asked, Iterable) and not isinstance(asked, str)
+    names = list(asked) if several else [asked]
     odd = [name for name in names if not isinstance(name, str)]
     if odd:
         raise InputError(f"{what} must be a name, or several", got=type(odd[0]).__name__)

@@ -211,8 +211,18 @@ class Queries:
         new = graph.triples(split)
         later = ("valid", "test") if split == "valid" else (split,)
         old = np.concatenate([rows for name, rows in graph.splits.items() if name not in later])
+        every = np.concatenate([old, new])
+        before, after = steps(old), steps(every)
+        into: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for h, rel, t in every.tolist():
+            into[t].append((h, rel))
+        ends = new[:, 2].tolist()
+        given = {}
+        for one in wanted:
+            walk = _Walk(into, [*into], np.random.default_rng([seed, *one.encode()]))
+            given[one] = _drawn(one, walk, ends, before, after, count)
         return cls.of(
-            {one: _drawn(one, graph, old, new, count, seed) for one in wanted},
+            given,
             entities=len(graph.entities),
             name=graph.name,
             split=split,
@@ -263,8 +273,8 @@ class Queries:
             ranked = sorted((query for query in queries if hard.get(query)), key=_flat)
             if ranked:
                 rows = [_flat(query) for query in ranked]
-                answers = [[sorted(known.get(query, ())) for query in ranked] for known in (easy, hard)]
-                given[BETAE[structure]] = (rows, *answers)
+                known, right = ([sorted(of.get(query, ())) for query in ranked] for of in (easy, hard))
+                given[BETAE[structure]] = (rows, known, right)
         return cls.of(given, entities=entities, name=name or folder.resolve().name, split=split)
 
     def task(self, *structures: str) -> Task:
@@ -388,21 +398,14 @@ def _answer(node: Node, query: Sequence[int], step: Answers) -> set[int]:
 
 
 def _drawn(
-    structure: str, graph: Graph, old: Ints, new: Ints, count: int, seed: int
+    structure: str, walk: _Walk, ends: Sequence[int], before: Answers, after: Answers, count: int
 ) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
     """Draw queries backwards from an answer, and keep those with a hard one."""
-    draw = np.random.default_rng([seed, *structure.encode()])
-    every = np.concatenate([old, new])
-    before, after = steps(old), steps(every)
-    into: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for h, r, t in every.tolist():
-        into[t].append((h, r))
-    walk = _Walk(dict(into), [*into], draw)
-    ends, length = new[:, 2].tolist(), _length(STRUCTURES[structure])
+    length = _length(STRUCTURES[structure])
     found: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
     for _ in range(TRIES * count):
         row = [-1] * length
-        if not _back(STRUCTURES[structure], ends[draw.integers(len(ends))], row, walk):
+        if not _back(STRUCTURES[structure], ends[int(walk.draw.integers(len(ends)))], row, walk):
             continue
         easy, full = (answers(structure, row, known) for known in (before, after))
         if full - easy:
@@ -411,7 +414,7 @@ def _drawn(
             break
     else:
         raise InputError(
-            f"{graph.name} has few queries of structure {structure} with a hard answer",
+            f"the graph has few queries of structure {structure} with a hard answer",
             got=f"{len(found)} in {TRIES * count:,} draws",
             do=f"ask for at most {len(found)} by count" if found else "leave the structure out",
         )
@@ -436,10 +439,10 @@ def _back(node: Node, answer: int, row: list[int], walk: _Walk) -> bool:
         edges = walk.into.get(answer)
         if not edges:
             return False
-        start, row[node[2]] = edges[walk.draw.integers(len(edges))]
+        start, row[node[2]] = edges[int(walk.draw.integers(len(edges)))]
         return _back(node[1], start, row, walk)
     others = walk.ends if node[0] == "u" else [answer]
-    chosen = [answer, *(others[walk.draw.integers(len(others))] for _ in node[2:])]
+    chosen = [answer, *(others[int(walk.draw.integers(len(others)))] for _ in node[2:])]
     made = all(_back(part, one, row, walk) for part, one in zip(node[1:], chosen, strict=True))
     return made and len({_slice(part, row) for part in node[1:]}) == len(node[1:])
 
@@ -476,16 +479,16 @@ def _checked(
         every = np.concatenate(arrays)
         bad = every[(every < 0) | (every >= size)]
         if len(bad):
-            got, allowed = int(bad[0]), f"0 to {size - 1:,}"
             text = f"{structure}: one of the {what} answers is no entity"
-            raise InputError(text, got=got, allowed=allowed)
+            raise InputError(text, got=int(bad[0]), allowed=f"0 to {size - 1:,}")
         lists.append(tuple(arrays))
-    for row, known, ranked in zip(flat.tolist(), lists[0], lists[1], strict=True):
-        both = np.intersect1d(known, ranked)
-        if len(both) or not len(ranked):
-            got = f"answer {both[0]} of query {row}" if len(both) else f"query {row}"
-            what = "an answer is easy and hard" if len(both) else "a query has no hard answer"
-            raise InputError(f"{structure}: {what}", got=got)
+    for i, query in enumerate(flat.tolist()):
+        both = np.intersect1d(lists[0][i], lists[1][i])
+        if len(both):
+            got = f"answer {both[0]} of query {query}"
+            raise InputError(f"{structure}: an answer is easy and hard", got=got)
+        if not len(lists[1][i]):
+            raise InputError(f"{structure}: a query has no hard answer", got=f"query {query}")
     return Asked(flat, lists[0], lists[1])
 
 

@@ -17,6 +17,7 @@ from evenrank._internal.columns import LARGEST
 from evenrank._internal.reading import content, reason
 from evenrank.errors import InputError, Option
 from evenrank.graphs.instants import KINDS, Time, filtered
+from evenrank.ranks.dependence import TIMED
 from evenrank.ranks.lists import Lists
 from evenrank.ranks.presets import Preset, preset
 from evenrank.ranks.protocol import All, Listed, Protocol, Typed
@@ -108,7 +109,7 @@ def ask(
         candidates=kind,
         unseen=graph.unseen,
         preset=protocol,
-        extra={} if dated is None or not filters else {"time": f"{dated[2]} filter"},
+        extra={} if dated is None else {TIMED: f"{dated[2]} filter" if filters else "no filter"},
     )
     task = Task(tuple(part for one in parts for part in one.parts), facts, graph.vocabulary)
     return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task

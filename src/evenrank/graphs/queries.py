@@ -482,13 +482,13 @@ def _checked(
             text = f"{structure}: one of the {what} answers is no entity"
             raise InputError(text, got=int(bad[0]), allowed=f"0 to {size - 1:,}")
         lists.append(tuple(arrays))
-    for i, query in enumerate(flat.tolist()):
+    for i in range(len(flat)):
         both = np.intersect1d(lists[0][i], lists[1][i])
         if len(both):
-            got = f"answer {both[0]} of query {query}"
+            got = f"answer {both[0]} of query {flat[i].tolist()}"
             raise InputError(f"{structure}: an answer is easy and hard", got=got)
         if not len(lists[1][i]):
-            raise InputError(f"{structure}: a query has no hard answer", got=f"query {query}")
+            raise InputError(f"{structure}: a query has no hard answer", got=f"query {flat[i].tolist()}")
     return Asked(flat, lists[0], lists[1])
 
 

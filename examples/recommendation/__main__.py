@@ -77,7 +77,7 @@ class Split:
         return self._listed(test, [catalogue], np.zeros(len(test.users), np.int64))
 
     def sampled(self, seed: int) -> er.Task:
-        """Rank the test items of each user among themselves and random items that the user has not seen."""
+        """Rank the test items of each user among themselves and random items new to the user."""
         drawn = negatives(self.train, self.test, NEGATIVES, seed)
         return self._listed(self.test, drawn, self.test.users)
 
@@ -204,6 +204,22 @@ def against(full: Rankings, draws: Sequence[Rankings]) -> tuple[Table, Table]:
     return first, Table(header, rows)
 
 
+def estimated(part: Split) -> Table:
+    """What one draw of negatives says about all items, where each user has one test item."""
+    many = part.full()
+    count = dict(zip(many.keys["user"].tolist(), many.candidates.tolist(), strict=True))
+    rows = []
+    for name, model in part.models.items():
+        ranks, full = (er.rank(model, task, progress=False) for task in (part.sampled(0), many))
+        complete = [count[user] for user in ranks.keys["user"].tolist()]
+        for metric in (METRICS[0], "mr"):
+            found = er.estimate_full(ranks, metric, full=complete)[metric]
+            values = full.evaluate(metric)[metric], found.sampled, found.value, found.low, found.high
+            rows.append([name, metric, *map(figure, values), found.kind])
+    header = ["model", "metric", "all items", "sampled", "estimate", "low", "high", "kind"]
+    return Table(header, rows, labels=2)
+
+
 def tuned(data: Interactions, seed: int) -> Table:
     """Try settings on a fifth of the training interactions of the random split."""
     train, _ = split(data, "random", seed)
@@ -261,13 +277,15 @@ def evaluate(part: Split, options: argparse.Namespace) -> list[tuple[str, list[R
     full = ranked(part.models, part.full())
     three = {name: full[name] for name in part.three}
     count = f"{len(part.train.users):,} training and {len(part.test.users):,} test interactions"
-    print(f"{NAMES[part.name]}: {count} of {len(three[KNN]):,} users")
+    print(f"{NAMES[part.name]}\n{count} of {len(three[KNN]):,} users")
     show("All items that a user has not seen in training", overview(three))
     show("Paired comparison", paired(three))
     found = [*catalogues(part, options.seed)]
     show("Smaller catalogues", shrinking(found))
     draws = [ranked(part.models, part.sampled(seed)) for seed in range(options.draws)]
     show(f"All items against {NEGATIVES} sampled negatives", *against(full, draws))
+    if part.name == "last":
+        show("What the first draw says about all items", estimated(part))
     return found
 
 

@@ -16,13 +16,13 @@ LEFT = 24  # most columns for the names of options; a longer name has a line of 
 PANELS = {
     "Arguments": "",
     "Input": "kind data columns sizes model_format trust_pickle names qrels order relevant settled "
-    "lenient skip_damaged full model value name percent",
+    "lenient skip_damaged full model value name percent year source own",
     "Protocol": "split sides filter_ unseen candidates outside answers unretrieved queries protocol "
     "ties chance",
     "Metrics": "metric by sort reverse min_count average every_average empty list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
     "estimator gamma vary method replace",
-    "Output": "out form quiet verbose figures keep",
+    "Output": "out form quiet verbose figures keep limit",
     "LaTeX": "",
     "Speed": "device memory threads exact mesh checkpoint dask",
     "Options": "",

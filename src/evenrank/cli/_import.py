@@ -148,7 +148,7 @@ def _finish(
         tell(f"note: {ranks.protocol.scores}")
     if out is not None:
         ranks.save(out)
-    grouped = ranks.by(*by.split(",")) if by else ranks
+    grouped: Any = ranks.by(*by.split(",")) if by else ranks
     show(grouped.evaluate(*metric or (), ties=ties, average=average), form, verbose=verbose)
 
 

@@ -13,6 +13,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import Order, Unseen, atlas, registry
 from evenrank.metrics.chance import Chance
 from evenrank.metrics.ties import Ties
+from evenrank.ranks.presets import Name as PresetName
 
 
 def split_metrics(texts: list[str] | None) -> list[str] | None:
@@ -125,6 +126,14 @@ SidesOption = Annotated[atlas.Sides, typer.Option("--sides", help="The sides tha
 FilterOption = Annotated[
     Literal["all", "none"],
     typer.Option("--filter", help="Filtered by the known true answers of all splits, or raw (none)."),
+]
+ProtocolOption = Annotated[
+    PresetName | None,
+    typer.Option(
+        "--protocol",
+        help="Rank as this library does, e.g. grail: among 50 sampled negatives. It determines --filter "
+        "and --unseen.",
+    ),
 ]
 UnseenOption = Annotated[
     Unseen, typer.Option(help="Keep or drop entities and relations not seen in training.")

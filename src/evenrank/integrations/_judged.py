@@ -1,11 +1,4 @@
-"""Rankings from scored lists of documents and judgements of documents, as tables.
-
-For an answer (a relevant document) of a query with L listed documents, among C candidates:
-
-    it is listed      better, equal: how many of the L score higher, or the same
-    it is not listed  "tied": better = L, equal = C - L - 1, as it may stand anywhere below the list;
-                      "never": it is not retrieved (better = -1), and adds nothing to any metric
-"""
+"""Rankings from scored lists of documents and judgements of documents: files, tables or mappings."""
 
 from __future__ import annotations
 
@@ -21,6 +14,8 @@ from numpy.typing import NDArray
 from evenrank._internal.arrays import Ints, nan_error
 from evenrank.errors import InputError, Option
 from evenrank.integrations._lines import blocks
+from evenrank.integrations._together import Groups, Unretrieved, described, place_unlisted
+from evenrank.integrations.listed import WORDS
 from evenrank.ranks.lists import offsets
 from evenrank.ranks.rankings import Rankings
 
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 ListTies = Literal["expected", "trec_eval", "trec_eval_10"]
-Unretrieved = Literal["tied", "never"]
 Queries = Literal["run", "judged"]
 
 RUN = "query Q0 document rank score tag"
@@ -99,7 +93,7 @@ def _column(given: Any, wanted: str, name: str) -> Any:
         have = list(given.keys() if isinstance(given, Mapping) else given.columns)
         found = [one for one in NAMES[wanted] if one in have]
         column = given[found[0]] if found else None
-        column = column.to_list() if hasattr(column, "to_list") else column
+        column = getattr(column, "to_list", lambda: column)()
     except (AttributeError, TypeError):
         raise InputError(
             f"{name} must be a file, a table or a mapping of mappings",
@@ -143,8 +137,9 @@ def _file(path: str | os.PathLike[str], line: str) -> Lines:
         if len(part) and "tag" in names:
             tag = str(part["tag"][-1])
         parts.append(part.select("query", "document", number.alias("number"), "line"))
-    empty = {"query": pl.String, "document": pl.String, "number": pl.Float64, "line": pl.Int64}
-    frame = pl.concat([pl.DataFrame(schema=empty), *(part.cast(empty) for part in parts)])
+    schema = {"query": pl.String, "document": pl.String, "number": pl.Float64, "line": pl.Int64}
+    empty = pl.DataFrame(schema=schema)
+    frame = pl.concat([empty, *parts], how="vertical_relaxed")
     lines = Lines(frame, lambda number: f"{path}:{number}", f"{path}", tag)
     return _checked(lines, "score" if line == RUN else "relevance")
 
@@ -178,14 +173,13 @@ class Rules:
     by_score: bool = True
     lenient: bool = False
 
-    def describe(self, unlisted: float) -> str:
-        """Describe in words how scores were compared."""
-        order = "by score, equal ones tied" if self.by_score else "in the order listed"
-        if self.by_score and self.ties != "expected":
-            digits = "single" if self.ties == "trec_eval" else "double"
-            order = f"by score in {digits} precision, equal ones by name descending (trec_eval)"
-        where = {"tied": "anywhere among the rest", "never": "never retrieved"}[self.unretrieved]
-        return f"lists of answers, {order}; {unlisted:.1%} of answers not listed, {where}"
+    @property
+    def order(self) -> str:
+        """How documents are ordered, in words."""
+        if not self.by_score or self.ties == "expected":
+            return WORDS["scores" if self.by_score else "listed"]
+        digits = "single" if self.ties == "trec_eval" else "double"
+        return f"by score in {digits} precision, equal ones by name descending (trec_eval)"
 
 
 def rankings(run: Lines, judged: Lines, rules: Rules, protocol: Mapping[str, Any]) -> Rankings:
@@ -205,7 +199,7 @@ def rankings(run: Lines, judged: Lines, rules: Rules, protocol: Mapping[str, Any
     if repeated:
         left_out["repeated documents"] = repeated
     before, tied = _positions(listed, rules)
-    placed = listed.select("number_of_query", "document").with_columns(
+    positions = listed.select("number_of_query", "document").with_columns(
         pl.Series("better", before), pl.Series("equal", tied)
     )
     owner = listed["number_of_query"].to_numpy().astype(np.int64)
@@ -223,35 +217,26 @@ def rankings(run: Lines, judged: Lines, rules: Rules, protocol: Mapping[str, Any
         )
     for what, number in left_out.items():
         warnings.warn(f"{number:,} {what}: left out", stacklevel=4)
-    found = answers.join(placed, on=["number_of_query", "document"], how="left", maintain_order="left")
+    found = answers.join(
+        positions, on=["number_of_query", "document"], how="left", maintain_order="left"
+    )
     of = found["number_of_query"].to_numpy().astype(np.int64)
-    absent = found["better"].is_null().to_numpy()
-    better = found["better"].fill_null(-1).to_numpy().copy()
-    equal = found["equal"].fill_null(0).to_numpy().copy()
-    size = length + np.bincount(of[absent], minlength=len(names))
-    _check_candidates(size[kept], names["query"].to_numpy()[kept], rules)
-    if rules.unretrieved == "tied" and absent.any():
-        if rules.candidates is None:
-            raise InputError(
-                "ranking relevant documents that are not in the run requires the number of candidates",
-                got=f"{absent.sum():,} such documents",
-                do=["pass ", Option("candidates"), ", or ", Option("unretrieved", "never")],
-            )
-        better[absent] = length[of[absent]]
-        equal[absent] = rules.candidates - better[absent] - 1
     rows = kept[of]
-    count = np.bincount(of[rows], minlength=len(names))[kept]
-    share = float(absent[rows].mean()) if rows.any() else 0.0
+    number = (np.cumsum(kept) - 1)[of[rows]]
+    better = found["better"].fill_null(-1).to_numpy()[rows]
+    equal = found["equal"].fill_null(0).to_numpy()[rows]
+    topics = names["query"].to_numpy()[kept].astype(object)
+    many = None if rules.candidates is None else np.full(len(topics), rules.candidates)
+    placed = place_unlisted(number, better, equal, length[kept], many, rules.unretrieved, topics)
     return Rankings.flat(
-        offsets(count),
-        better[rows],
-        equal[rows],
-        rules.candidates,
+        offsets(np.bincount(number, minlength=len(topics))),
+        *placed,
+        many,
         found["number"].to_numpy()[rows],
         found["document"].to_numpy()[rows].astype(object),
         None,
-        {"query": names["query"].to_numpy()[kept].astype(object)},
-        {**protocol, "scores": rules.describe(share)},
+        {"query": topics},
+        {**protocol, "scores": described(rules.order, better < 0, rules.unretrieved)},
     )
 
 
@@ -316,23 +301,14 @@ def _positions(listed: pl.DataFrame, rules: Rules) -> tuple[Ints, Ints]:
     elif rules.ties == "trec_eval":
         with np.errstate(over="ignore"):
             score = score.astype(np.float32)
-    order = np.lexsort((-score, owner))
-    # equal scores are neighbours now; trec_eval puts the largest name first
-    same = np.zeros(len(order), dtype=bool)
-    same[1:] = (np.diff(owner[order]) == 0) & (score[order][1:] == score[order][:-1])
-    start = np.flatnonzero(~same)
-    size = np.diff(start, append=len(order))
-    before = start - np.searchsorted(owner[order], owner[order][start])
-    if rules.ties != "expected" and rules.by_score and same.any():
-        group = np.repeat(np.arange(len(start)), size)
-        tied = np.flatnonzero(size[group] > 1)
-        order[tied] = _by_name(listed, order[tied], group[tied])
-        better, equal = np.repeat(before - start, size) + np.arange(len(order)), np.zeros_like(order)
-    else:
-        better, equal = np.repeat(before, size), np.repeat(size - 1, size)
-    out = np.empty_like(better), np.empty_like(equal)
-    out[0][order], out[1][order] = better, equal
-    return out
+    groups = Groups.of(owner, score)
+    if rules.ties == "expected" or not rules.by_score:
+        return groups.counts()
+    group = np.repeat(np.arange(len(groups.size)), groups.size)
+    tied = np.flatnonzero(groups.size[group] > 1)
+    order = groups.order.copy()
+    order[tied] = _by_name(listed, order[tied], group[tied])
+    return groups.numbered(order)
 
 
 def _by_name(listed: pl.DataFrame, rows: Ints, group: Ints) -> Ints:
@@ -342,13 +318,3 @@ def _by_name(listed: pl.DataFrame, rows: Ints, group: Ints) -> Ints:
     table = pl.DataFrame({"group": group, "row": rows, "document": listed["document"][rows]})
     ordered = table.sort("group", "document", descending=[False, True])
     return ordered["row"].to_numpy()
-
-
-def _check_candidates(size: Ints, names: NDArray[Any], rules: Rules) -> None:
-    if rules.candidates is not None and len(size) and size.max() > rules.candidates:
-        row = int(np.argmax(size))
-        raise InputError(
-            "there are fewer candidates than documents",
-            got=f"{rules.candidates:,}, and {size[row]:,} listed or relevant for query {names[row]}",
-            do=["set ", Option("candidates"), " to the number of documents in the collection"],
-        )

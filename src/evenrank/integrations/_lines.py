@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from evenrank._internal.files import as_path
 from evenrank._internal.reading import check_regular
@@ -65,7 +65,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path, "rb") if zipped else path.open("rb") as file:
-            yield file
+            yield cast("IO[bytes]", file)
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {path}", got=why, do="it may be damaged or truncated") from None

@@ -20,12 +20,13 @@ from evenrank._internal.checks import check_choice
 from evenrank._internal.files import as_path
 from evenrank.errors import InputError
 from evenrank.integrations import _judged
-from evenrank.integrations._judged import ListTies, Queries, Unretrieved
+from evenrank.integrations._judged import ListTies, Queries
+from evenrank.integrations._together import Unretrieved
 from evenrank.integrations.listed import Order, check_order
 from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks
 
-__all__ = ["rankings", "ranks"]
+__all__ = ["ListTies", "Queries", "Unretrieved", "rankings", "ranks"]
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Mapping[str, float]] | Any
 

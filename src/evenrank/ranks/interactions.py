@@ -84,22 +84,25 @@ def read(name: str, given: Any) -> Interactions:
     if gain is not None:
         there = gain > 0
         user, item, gain = user[there], item[there], gain[there]
-    order = np.lexsort((item, user))
-    user, item = user[order], item[order]
-    again = np.zeros(len(user), dtype=bool)
-    again[1:] = (np.diff(user) == 0) & (np.diff(item) == 0)
-    if gain is not None:
-        gain = gain[order]
-        differs = np.flatnonzero(again[1:] & (np.diff(gain) != 0))
-        if len(differs):
-            at = int(differs[0])
-            raise InputError(
-                f"a pair of user and item has several gains in {name}",
-                got=f"{gain[at]:g} and {gain[at + 1]:g} for user {user[at]}, item {item[at]}",
-                do="keep one of them, or their sum",
-            )
-        gain = gain[~again]
-    return Interactions(user[~again], item[~again], gain, shape)
+    span = int(item.max(initial=0)) + 1
+    pair = user * span + item
+    if gain is None:
+        pair = np.sort(pair)  # np.unique takes five times as long
+        user, item = np.divmod(pair[np.diff(pair, prepend=-1) > 0], span)
+        return Interactions(user, item, None, shape)
+    order = np.argsort(pair, kind="stable")
+    pair, gain = pair[order], gain[order]
+    again = np.diff(pair, prepend=-1) == 0
+    differs = np.flatnonzero(again[1:] & (np.diff(gain) != 0))
+    if len(differs):
+        at = int(differs[0])
+        raise InputError(
+            f"a pair of user and item has several gains in {name}",
+            got=f"{gain[at]:g} and {gain[at + 1]:g} for user {pair[at] // span}, item {pair[at] % span}",
+            do="keep one of them, or their sum",
+        )
+    user, item = np.divmod(pair[~again], span)
+    return Interactions(user, item, gain[~again], shape)
 
 
 def _checked(name: str, gains: Any) -> Floats:

@@ -239,3 +239,21 @@ def test_sorted_answers_are_not_sorted_again():
     answers = Answers(np.array([0, 2]), np.array([0, 3]), np.zeros(2, int), None, np.array([9]))
     assert answers.order is None
     assert values(er.parse("map"), answers).tolist() == [0.75]
+
+
+@pytest.mark.parametrize("most", [5, 10**9])
+@pytest.mark.parametrize("graded", [False, True])
+def test_answers_are_ordered_by_rank_and_gain(most, graded):
+    rng = np.random.default_rng(most)
+    for _ in range(100):
+        first = np.concatenate([[0], np.cumsum(rng.integers(0, 5, rng.integers(1, 6)))])
+        better = rng.integers(-1, most, first[-1])
+        gain = rng.choice([1.0, 2.0], first[-1]) if graded else None
+        candidates = np.zeros(len(first) - 1, np.int64)
+        answers = Answers(first, better, np.zeros_like(better), gain, candidates)
+        last = [b if b >= 0 else 2 * most for b in better.tolist()]
+        worth = [0.0] * len(last) if gain is None else (-gain).tolist()
+        rows = zip(answers.owner.tolist(), last, worth, range(len(last)), strict=True)
+        want = [row[-1] for row in sorted(rows)]
+        got = answers.order
+        assert want == ([*range(len(last))] if got is None else got.tolist())

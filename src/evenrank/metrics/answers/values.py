@@ -115,7 +115,18 @@ class Answers:
             ordered |= (step == 0) & (np.diff(self.gain) <= 0)
         else:
             ordered |= step == 0
-        return None if ordered.all() else np.lexsort((-self.gains, better, self.owner))
+        if ordered.all():
+            return None
+        if self.gain is not None:
+            return np.lexsort((-self.gain, better, self.owner))
+        # one number per answer, in the order of which it comes; sorted five times as fast as two keys
+        better = np.where(self.better < 0, self.better.max() + 1, self.better)
+        span, longest = int(better.max()) + 1, int(self.count.max())
+        if len(self) * span * longest >= 2**62:
+            return np.lexsort((better, self.owner))
+        start = self.first[self.owner]
+        number = (self.owner * span + better) * longest + np.arange(len(better)) - start
+        return np.asarray(start + np.sort(number) % longest)
 
     def taken(self, order: Ints) -> Answers:
         """Put the answers in another order within each query."""

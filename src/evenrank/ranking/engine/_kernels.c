@@ -31,7 +31,6 @@
 
 typedef enum { DOT, L1, L2, MODULUS } Form;
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t counts __attribute__((vector_size(4 * LANES)));
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -40,32 +39,36 @@ typedef int32_t counts __attribute__((vector_size(4 * LANES)));
 
 /* ---- the definition ---------------------------------------------------------------------------- */
 
+/* The first of the sums by halves takes the terms as they are computed. */
+#define TERMS(term)                                                                                  \
+    for (int64_t i = 0; i < d - width; i++) x[i] = term(i) + term(width + i);                        \
+    for (int64_t i = d - width; i < width; i++) x[i] = term(i);
+#define PRODUCT(i) (q[i] * (double)e[i])
+#define APART(i) (q[i] - (double)e[i])
+#define SIZE(i) fabs(APART(i))
+#define SQUARE(i) (APART(i) * APART(i))
+#define LENGTH(i) sqrt(SQUARE(i) + SQUARE(d + (i)))
 #define DEFINITION(name, number)                                                                     \
     static double name(Form form, int64_t d, const double *q, const number *e, double *x) {         \
-        switch (form) {                                                                              \
-        case DOT:                                                                                    \
-            for (int64_t i = 0; i < d; i++) x[i] = q[i] * (double)e[i];                              \
-            break;                                                                                   \
-        case L1:                                                                                     \
-            for (int64_t i = 0; i < d; i++) x[i] = fabs(q[i] - (double)e[i]);                        \
-            break;                                                                                   \
-        case L2:                                                                                     \
-            for (int64_t i = 0; i < d; i++) {                                                        \
-                double a = q[i] - (double)e[i];                                                      \
-                x[i] = a * a;                                                                        \
-            }                                                                                        \
-            break;                                                                                   \
-        case MODULUS:                                                                                \
-            for (int64_t i = 0; i < d; i++) {                                                        \
-                double a = q[i] - (double)e[i], b = q[d + i] - (double)e[d + i];                     \
-                x[i] = sqrt(a * a + b * b);                                                          \
-            }                                                                                        \
-            break;                                                                                   \
+        int64_t width = 1;                                                                           \
+        while (2 * width < d) width *= 2;                                                            \
+        if (d == 1) {                                                                                \
+            x[0] = form == DOT ? PRODUCT(0) : form == L1 ? SIZE(0) : form == L2 ? SQUARE(0) : LENGTH(0); \
+            return form == DOT ? x[0] : -x[0];                                                       \
         }                                                                                            \
-        int64_t width = 1, n = d;                                                                    \
-        while (width < d) width *= 2;                                                                \
-        for (width /= 2; width > 0; n = width, width /= 2)                                           \
-            for (int64_t i = 0; i < n - width; i++) x[i] += x[width + i];                            \
+        switch (form) {                                                                              \
+        case DOT: TERMS(PRODUCT) break;                                                              \
+        case L1: TERMS(SIZE) break;                                                                  \
+        case L2: TERMS(SQUARE) break;                                                                \
+        case MODULUS: TERMS(LENGTH) break;                                                           \
+        }                                                                                            \
+        for (width /= 2; width > 4; width /= 2)                                                      \
+            for (int64_t i = 0; i < width; i++) x[i] += x[width + i];                                \
+        if (width == 4)                                                                              \
+            for (int i = 0; i < 4; i++) x[i] += x[4 + i];                                            \
+        if (width >= 2)                                                                              \
+            for (int i = 0; i < 2; i++) x[i] += x[2 + i];                                            \
+        if (width >= 1) x[0] += x[1];                                                                \
         return form == DOT ? x[0] : -x[0];                                                           \
     }
 DEFINITION(exact_narrow, float)
@@ -104,10 +107,16 @@ INLINE lanes rough_root(lanes a) {
     return a * (lanes)_mm512_rsqrt14_ps(_mm512_max_ps((__m512)a, _mm512_set1_ps(0x1p-120f)));
 }
 INLINE uint32_t above(lanes a, lanes b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ); }
-INLINE counts add_above(counts n, lanes a, lanes b) {
-    return (counts)_mm512_mask_sub_epi32((__m512i)n, (__mmask16)above(a, b), (__m512i)n, _mm512_set1_epi32(-1));
+/* counters, and how many of the lanes of a and c are above those of b: bits of masks are counted faster than
+   vectors are added, where comparisons make masks */
+typedef uint32_t counts;
+INLINE counts add_above(counts n, lanes a, lanes c, lanes b) {
+    return n + (counts)__builtin_popcount(above(a, b) | above(c, b) << LANES);
 }
-INLINE uint32_t total(counts n) { return (uint32_t)_mm512_reduce_add_epi32((__m512i)n); }
+INLINE counts add_below(counts n, lanes a, lanes c, lanes b) {
+    return n + (counts)__builtin_popcount(above(b, a) | above(b, c) << LANES);
+}
+INLINE uint32_t total(counts n) { return n; }
 #elif defined(__AVX2__)
 INLINE lanes splat(float x) { return (lanes)_mm256_set1_ps(x); }
 INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
@@ -130,7 +139,9 @@ INLINE uint32_t above(lanes a, lanes b) {
 }
 #endif
 #if !defined(__AVX512F__)
-INLINE counts add_above(counts n, lanes a, lanes b) { return n - (counts)(a > b); } /* true is -1 */
+typedef int32_t counts __attribute__((vector_size(4 * LANES)));
+INLINE counts add_above(counts n, lanes a, lanes c, lanes b) { return n - (counts)(a > b) - (counts)(c > b); } /* true is -1 */
+INLINE counts add_below(counts n, lanes a, lanes c, lanes b) { return n - (counts)(a < b) - (counts)(c < b); }
 INLINE uint32_t total(counts n) {
     uint32_t sum = 0;
     for (int i = 0; i < LANES; i++) sum += (uint32_t)n[i];
@@ -272,11 +283,11 @@ INLINE int count_panel(const Job *job, int64_t i, int64_t t, int64_t p, const fl
    as either is at most SPAN * WIDTH. */
 INLINE uint32_t count_span(const float *s, int64_t panels, float high, float low) {
     lanes most = splat(high), least = splat(low);
-    counts over = {0}, under = {0};
+    counts over = {0}, under = {0}; /* braces: a vector, or one number */
     for (int64_t k = 0; k < panels; k++, s += ROWS * WIDTH) {
         lanes a = load(s), c = load(s + LANES);
-        over = add_above(add_above(over, a, most), c, most);
-        under = add_above(add_above(under, least, a), least, c);
+        over = add_above(over, a, c, most);
+        under = add_below(under, a, c, least);
     }
     return total(over + (under << 16));
 }

@@ -521,7 +521,6 @@ def test_models_of_the_wrong_type_are_input_errors(models, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": None}, "metrics must be texts such as 'mrr', or Metric objects; got None"),
         ({"metrics": 5}, "metrics must be texts such as 'mrr', or Metric objects; got 5"),
         ({"metrics": [["mrr"]]}, "metrics must be texts such as 'mrr', or Metric objects; got .'mrr'."),
         ({"unit": 5}, "unit must be a name, or a list of names; got 5"),

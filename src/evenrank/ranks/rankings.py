@@ -1059,9 +1059,10 @@ class Rankings(Rows):
         >>> print(Rankings.of([[1, 4], [2], [3]], candidates=20).evaluate("map", "index(map)", "mrr"))
         metric   value   index
         ------  ------  ------
-        map ↑   0.5278  0.4213
+        map ↑   0.5278  0.4139
         mrr ↑   0.6111
         3 queries, 0.0% tied
+        no protocol recorded [788eeea3]
         """
         protocol = self.protocol.updated({"average": average_name(average)})
         return evaluate_rankings(

@@ -51,6 +51,7 @@ def averages(
 
     Examples
     --------
+    >>> from evenrank import Ranks
     >>> keys = {"relation": ["a", "a", "a", "b"], "query": [0, 0, 1, 2]}
     >>> averages(Ranks.of([1, 1, 2, 4], 9, keys=keys), "mrr")["mrr"].round(3).tolist()
     [0.688, 0.583, 0.542]

@@ -108,7 +108,7 @@ class Flips(NamedTuple):
 
     def sums(self, d: Floats) -> Floats:
         """Sum differences, one per unit, under each flip."""
-        x = np.bincount(self.codes, weights=d, minlength=2**self.bits)
+        x: Floats = np.bincount(self.codes, weights=d, minlength=2**self.bits).astype(float, copy=False)
         for done in range(0, self.bits, AT_ONCE):
             more = min(AT_ONCE, self.bits - done)
             x = _hadamard(more) @ x.reshape(-1, 2**more, 2**done)

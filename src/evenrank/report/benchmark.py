@@ -26,7 +26,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph
 from evenrank.graphs.known import with_atlas
 from evenrank.graphs.strata import STRATA, strata
-from evenrank.metrics.tally import Histogram, Tally
+from evenrank.metrics.tally import Histogram
 from evenrank.ranks.files import KeyColumns
 from evenrank.ranks.protocol import TASK, Protocol, shared
 from evenrank.ranks.ranks import Ranks, load
@@ -146,29 +146,22 @@ class Benchmark:
         ends = np.cumsum(np.bincount(group, minlength=len(values)))
         yield from zip(map(str, values), np.split(order, ends[:-1]), strict=True)
 
-    def tallies(self, group: Ints, count: int) -> list[list[Tally]]:
-        """Tally each group of rows, for every model; rows are sorted once for all groups."""
+    def sizes_by_group(self, group: Ints, count: int) -> list[Histogram]:
+        """Count the numbers of candidates in each group of rows; rows are sorted once for all groups."""
         first = self.first
         weight = np.ones(len(self)) if first.weights is None else first.weights
         weighs = weight > 0
-        group, weight = group[weighs], weight[weighs]
-        sizes = _split(count, group=group, candidates=first.candidates[weighs], weight=weight)
-        ranks = [
-            _split(count, group=group, better=r.better[weighs], equal=r.equal[weighs], weight=weight)
-            for r in self.models.values()
+        every = Histogram.of(
+            group=group[weighs], candidates=first.candidates[weighs], weight=weight[weighs]
+        )
+        ends = np.searchsorted(every["group"], np.arange(count + 1))
+        return [
+            Histogram(
+                {name: every[name][start:stop] for name in ("candidates", "weight")},
+                every.counts[start:stop],
+            )
+            for start, stop in pairwise(ends.tolist())
         ]
-        return [[Tally(of_model[i], sizes[i]) for of_model in ranks] for i in range(count)]
-
-
-def _split(count: int, **found: Any) -> list[Histogram]:
-    """Count equal rows, separately for each value of the first column."""
-    every = Histogram.of(**found)
-    name, *others = found
-    ends = np.searchsorted(every[name], np.arange(count + 1))
-    return [
-        Histogram({k: every[k][start:stop] for k in others}, every.counts[start:stop])
-        for start, stop in pairwise(ends.tolist())
-    ]
 
 
 def read(path: Path, candidates: int | None = None, keys: KeyColumns | None = None) -> list[Source]:

@@ -18,7 +18,7 @@ whether a model that is better on one data set is better on others (`across_data
 - `sampled`        full rankings estimated from sampled candidates
 """
 
-from evenrank.stats._bounds import Bounds, bounds_by_group
+from evenrank.stats._bounds import Bounds, bounds_by_group, values_by_group
 from evenrank.stats._evaluate import evaluate
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
 from evenrank.stats._join import On, candidate_range, joined, one_kind, query_keys, target_keys
@@ -68,4 +68,5 @@ __all__ = [
     "summarize_runs",
     "target_keys",
     "unit_name",
+    "values_by_group",
 ]

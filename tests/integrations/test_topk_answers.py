@@ -107,7 +107,7 @@ def test_gains_names_and_numbers_of_candidates_are_those_of_the_queries():
         model="als",
     )
     assert found.keys["query"].tolist() == ["ann", "bob"]
-    assert found.answers.tolist() == ["2", "9", "3"]
+    assert found.answers.tolist() == [2, 9, 3]
     assert found.gains.tolist() == [3.0, 2.0, 1.0]
     assert list(zip(found.better.tolist(), found.equal.tolist(), strict=True)) == [
         (1, 0),

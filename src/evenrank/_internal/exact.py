@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from evenrank._internal.arrays import Floats
+from evenrank._internal.arrays import Floats, Ints
 
 UNIT = 1074  # every float is a whole number of 2^-1074
 BITS = 53
@@ -51,6 +51,20 @@ class ExactSum:
                 by = shift + i
                 units += part << by if by >= 0 else part >> -by  # denormals end in zeros
         return cls(units)
+
+    def words(self) -> Ints:
+        """Return the sum as 64-bit words, lowest first; the sign is that of the last word.
+
+        >>> ExactSum.of_words(ExactSum.of(np.array([-0.1, 3.0])).words())
+        ExactSum(2.9)
+        """
+        size = self.units.bit_length() // 64 + 1
+        return np.frombuffer(self.units.to_bytes(8 * size, "little", signed=True), dtype="<i8")
+
+    @classmethod
+    def of_words(cls, words: Ints) -> ExactSum:
+        """Read the sum from its words."""
+        return cls(int.from_bytes(words.astype("<i8").tobytes(), "little", signed=True))
 
     def __add__(self, other: ExactSum) -> ExactSum:
         """Add without rounding."""

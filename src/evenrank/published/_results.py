@@ -14,6 +14,7 @@ from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published._consistency import find_contradictions
+from evenrank.published._joint import misfits
 from evenrank.published._read import Line, located
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import PublishedValue, units_note
@@ -369,5 +370,6 @@ def _contradictions(lines: Iterable[Line], known: Mapping[Setting, Candidates]) 
     for line in lines:
         models.setdefault((line.model, line.setting), []).append(line)
     for (model, setting), own in models.items():
-        for one in find_contradictions((line.given for line in own), known[setting]):
+        given, candidates = [line.given for line in own], known[setting]
+        for one in find_contradictions(given, candidates) or misfits(given, candidates):
             yield f"warning: {own[0].where}: {model}: {one}"

@@ -26,7 +26,7 @@ from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties
 from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.selection import best_first, frequent
+from evenrank.ranks.selection import best_first, counted, frequent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -280,7 +280,7 @@ class Evaluation(Shown, Mapping[str, V]):
         InputError
             If no group is large enough.
         """
-        rows, notes = frequent(self.counts, min_count, self.label_names)
+        rows, notes = frequent(self.counts, min_count, self.label_names, self.row_name)
         kept = self.take(rows)
         return replace(kept, notes=(*kept.notes, *notes))
 
@@ -510,16 +510,6 @@ class Evaluation(Shown, Mapping[str, V]):
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
             lines.append(f"{counted(total, self.row_name)}, {tied:.1%} tied")
         return [*lines, self.protocol.note()]
-
-
-def counted(number: int, name: str) -> str:
-    """Write a number of targets or queries.
-
-    >>> counted(1, "query"), counted(2000, "query")
-    ('1 query', '2,000 queries')
-    """
-    plural = f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
-    return f"{number:,} {name if number == 1 else plural}"
 
 
 def labelled(names: Sequence[str], label: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:

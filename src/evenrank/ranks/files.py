@@ -50,6 +50,31 @@ def of_rankings(schema: Mapping[str, Any], protocol: Mapping[str, Any] | None = 
     return isinstance(schema.get("better"), pl.List) or (protocol or {}).get(ROWS) == QUERIES
 
 
+def says_rankings(path: Path) -> bool:
+    """Whether a file says that it is of rankings, without reading more than its schema or first line.
+
+    Parameters
+    ----------
+    path : Path
+        The file; what cannot be read says nothing.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
+    import polars as pl
+
+    try:
+        if path.suffix.lower() not in columns.TEXT:
+            return of_rankings(pl.read_parquet_schema(path))
+        with path.open("rb") as file:
+            mark, said = file.readline(2**20).decode("utf-8-sig").split(f"# {METADATA} ", 1)
+        return not mark and of_rankings({}, read_protocol(said, path))
+    except (OSError, ValueError, InputError, pl.exceptions.PolarsError):
+        return False  # which reading it in full explains
+
+
 def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     """Read a Parquet or CSV file and its protocol; cells of a CSV file stay text."""
     import polars as pl

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
@@ -40,11 +41,21 @@ from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import ANSWERS, ANSWERS_WIDE, Evaluation, bare, evaluate
-from evenrank.ranks.files import METADATA, QUERIES, ROWS, key_array, numbers, of_rankings, read_table
+from evenrank.ranks.files import (
+    METADATA,
+    QUERIES,
+    ROWS,
+    KeyColumns,
+    key_array,
+    numbers,
+    of_rankings,
+    read_table,
+    says_rankings,
+)
 from evenrank.ranks.lists import offsets
 from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import Ranks, Work
+from evenrank.ranks.ranks import Ranks, Work, load
 from evenrank.ranks.rows import PREVIEW, Rows, average_name, key_columns, one_rule
 
 if TYPE_CHECKING:
@@ -1110,6 +1121,34 @@ def evaluate_rankings(
     bases = list(dict.fromkeys(_unadjusted(bare(e)) for e in chosen if str(e) != "count"))
     tallies = [one.tally(*bases, average=average, empty=empty) for one, average in parts]
     return evaluate(tallies, wanted, default=default, labels=labels, zero=empty == "zero", **options)
+
+
+def load_each(
+    paths: Iterable[Path], candidates: ArrayLike | None = None, *, rankings: bool = False
+) -> list[AnyRanks]:
+    """Read several files of ranks, or of rankings.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        The files.
+    candidates : array_like of int, optional
+        Numbers of candidates, for files without them.
+    rankings : bool
+        Whether tables with a row per answer are rankings, even if they do not say so.
+
+    Returns
+    -------
+    list of Ranks or Rankings
+        The content of each file.
+    """
+    keys = KeyColumns()
+    return [
+        Rankings.load(path, candidates=candidates)
+        if rankings or says_rankings(path)
+        else load(path, candidates, keys)
+        for path in paths
+    ]
 
 
 def usual_metrics(*, wide: bool) -> list[str]:

@@ -37,7 +37,7 @@ from evenrank.metrics.chance import Chance, Dependence
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.dependence import Coded, Crossings, of_codes
+from evenrank.ranks.dependence import TIMED, Coded, Crossings, of_codes
 from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import (
     METADATA,
@@ -857,7 +857,8 @@ class Ranks(Rows):
         if whole is not None:  # rows of other ranks, whose triples were numbered at once
             ranks, rows = whole
             return None if ranks._coded is None else ranks._coded.select(rows)
-        return Coded.of(self.keys, None if self.crossings is None else self.crossings.known)
+        known = None if self.crossings is None else self.crossings.known
+        return Coded.of(self.keys, known, timed=TIMED in self.protocol.extra)
 
     @property
     def chance(self) -> Chance:
@@ -941,7 +942,7 @@ def not_ranks(path: str | os.PathLike[str]) -> InputError:
     return InputError(
         "a file of rankings of queries with several answers, not of ranks of single targets",
         got=os.fspath(path),
-        do="er.Rankings.load reads it, and rankings.ranks() ranks each answer by itself",
+        do="er.Rankings.load reads it; in Python, rankings.ranks() ranks each answer by itself",
     )
 
 

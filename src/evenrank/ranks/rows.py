@@ -331,6 +331,7 @@ class Groups:
         ties: Ties | None = None,
         average: str | Sequence[str] = "micro",
         chance: Chance | None = None,
+        **more: Any,
     ) -> Evaluation[Floats]:
         """Evaluate metrics on each group, with its own chance levels.
 
@@ -338,6 +339,8 @@ class Groups:
         ----------
         *metrics, ties, average, chance
             As for `Ranks.evaluate` and `Rankings.evaluate`.
+        **more : object
+            Of rankings, `empty` as for `Rankings.evaluate`.
 
         Returns
         -------
@@ -352,6 +355,7 @@ class Groups:
             label_names=self.names,
             protocol=self.ranks.protocol.updated({"average": average_name(average)}),
             chance=chance,
+            **more,
         )
         return made
 

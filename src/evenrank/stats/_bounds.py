@@ -19,7 +19,8 @@ from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
-from evenrank.ranks.evaluation import bare, counted
+from evenrank.ranks.evaluation import bare
+from evenrank.ranks.selection import rows_of
 from evenrank.stats._sample import Expansion, Sample, StandardError
 
 OFTEN = 16  # a binomial draw costs about as much as drawing this many units one at a time
@@ -45,7 +46,7 @@ def no_interval(
     if isnan(value):
         return ""
     if isinstance(metric, Statistic) and metric.kind == "count":
-        return f"the number of {counted(2, sample.ranks.row_name)[2:]}, not an estimate"
+        return f"the number of {rows_of(sample.ranks.row_name)}, not an estimate"
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
         return "computed from the numbers of candidates, not estimated"
     if isinstance(metric, Metric) and expansion is None:

@@ -18,11 +18,12 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, bare, counted
+from evenrank.ranks.evaluation import arrow, bare
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.rankings import AnyRanks, Rankings
 from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.selection import counted
 from evenrank.stats import _significance
 from evenrank.stats._bounds import adjustment
 from evenrank.stats._intervals import (
@@ -402,6 +403,9 @@ def compare(
     _check_chance_levels(ranked, expressions)
     unit = unit_name(ranked.values(), unit)
     values = intervals(ranked, *expressions, level=level, unit=unit, ties=ties, average=average)
+    if values.evaluation.row_name == "query":  # which `_left_out` counts once for all models
+        kept = tuple(note for note in values.evaluation.notes if "left out" not in note)
+        values = replace(values, evaluation=replace(values.evaluation, notes=kept))
     drawn = dict(zip(ranked, samples_of(ranked.values(), ties, (average,), unit), strict=True))
     for name, sample in drawn.items():
         if sample.fewest < 2:

@@ -9,15 +9,18 @@ their order nor the batches or shards of the queries change a bit of the result.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from evenrank._internal.arrays import Floats
+from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.exact import ExactSum
 from evenrank.errors import InputError
 from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.answers.values import TIES, Answers, AnswerTies, check_ties, values
+from evenrank.metrics.tally import Histogram
 
 
 class QueryTally:
@@ -181,6 +184,97 @@ class QueryTally:
             both._sums[key] = total + more, weight + heavier, undefined + others
         return both
 
+    def to_integers(self) -> Ints:
+        """Write the tally as a vector of whole numbers, for processes that exchange arrays.
+
+        Returns
+        -------
+        ndarray of int64
+            All sums, counts and shapes; weights and gains by their bits. Vectors may be concatenated.
+        """
+        sums = [*self._weights]
+        undefined = []
+        for total, weight, without in self._sums.values():
+            sums += [total, weight]
+            undefined.append(without)
+        parts: list[ArrayLike] = [[self.count, self.tied, self.empty], undefined]
+        for one in sums:
+            words = one.words()
+            parts += [[len(words)], words]
+        rows = self.shapes.rows
+        parts += [[len(rows)], *(bits(column) for column in (*rows.columns.values(), rows.counts))]
+        for answers, profile in self.shapes.profiles.items():
+            parts += [[answers, len(profile)], bits(profile.ravel())]
+        flat = np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])
+        return np.concatenate([[len(flat)], flat])
+
+    @classmethod
+    def of_integers(cls, metrics: Iterable[QueryMetric], vector: Ints) -> QueryTally:
+        """Read tallies that `to_integers` wrote, and add them up.
+
+        Parameters
+        ----------
+        metrics : iterable of QueryMetric
+            The metrics of the tallies.
+        vector : ndarray of int64
+            Vectors of any number of tallies, one after the other.
+
+        Returns
+        -------
+        QueryTally
+            Their sum.
+
+        Examples
+        --------
+        >>> from evenrank.metrics.grammar import parse
+        >>> answers = Answers(np.array([0, 1]), np.array([2]), np.zeros(1, int), None, np.array([9]))
+        >>> tally = QueryTally.of([parse("map")], answers)
+        >>> twice = np.concatenate([tally.to_integers()] * 2)
+        >>> QueryTally.of_integers([parse("map")], twice) == tally + tally
+        True
+        """
+        total, at = cls(metrics), 0
+        while at < len(vector):
+            stop = at + 1 + int(vector[at])
+            total += cls._read(total.metrics, vector[at + 1 : stop])
+            at = stop
+        return total
+
+    @classmethod
+    def _read(cls, metrics: Iterable[QueryMetric], vector: Ints) -> QueryTally:
+        """Read the tally of one vector, without its length."""
+        tally, rest = cls(metrics), vector
+
+        def take(size: int) -> Ints:
+            nonlocal rest
+            found, rest = rest[:size], rest[size:]
+            return found
+
+        def exact() -> ExactSum:
+            return ExactSum.of_words(take(int(take(1)[0])))
+
+        tally.count, tally.tied, tally.empty = take(3).tolist()
+        undefined = take(len(tally._sums)).tolist()
+        tally._weights = exact(), exact()
+        tally._sums = {
+            key: (exact(), exact(), without) for key, without in zip(tally._sums, undefined, strict=True)
+        }
+        size = int(take(1)[0])
+        candidates, answers, weight, profile, counts = (take(size) for _ in range(5))
+        rows = Histogram.of(
+            counts,
+            candidates=candidates,
+            answers=answers,
+            weight=weight.view(np.float64),
+            profile=profile,
+        )
+        profiles = {}
+        while len(rest):
+            m, number = take(2).tolist()
+            profiles[m] = take(m * number).view(np.float64).reshape(number, m)
+        tally.shapes = Shapes(rows, profiles)
+        return tally
+
     def __eq__(self, other: object) -> bool:
         """Compare all sums exactly."""
         if not isinstance(other, QueryTally):
@@ -196,6 +290,12 @@ class QueryTally:
     def __repr__(self) -> str:
         """Summarise the tally."""
         return f"QueryTally({self.count:,} queries; {', '.join(map(str, self.metrics))})"
+
+
+def bits(column: NDArray[Any]) -> Ints:
+    """Return whole numbers as they are, and floats by their bits."""
+    column = np.ascontiguousarray(column)
+    return column.view(np.int64) if column.dtype.kind == "f" else column.astype(np.int64)
 
 
 def _summed(found: Floats, weight: Floats) -> tuple[ExactSum, ExactSum, int]:

@@ -21,9 +21,9 @@ from evenrank._internal.reading import check_rows, parquet_rows, translated
 from evenrank.errors import InputError, Option
 from evenrank.metrics.answers.metric import QueryMetric, for_answers
 from evenrank.metrics.answers.tally import QueryTally
-from evenrank.metrics.answers.values import AnswerTies
 from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed, parse
+from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import ANSWERS, COUNT, Evaluation, bare, evaluate
 from evenrank.ranks.files import (
     FORMATS,
@@ -153,7 +153,7 @@ class QueryTallies:
     def evaluate(
         self,
         *metrics: Metrics,
-        ties: AnswerTies | None = None,
+        ties: Ties | None = None,
         chance: Chance | None = None,
         empty: Empty = "skip",
     ) -> Evaluation[Any]:
@@ -223,7 +223,7 @@ def side_by_side_rankings(
     named: Sequence[tuple[str, QueryTallies]],
     metrics: Sequence[Metrics] = (),
     *,
-    ties: AnswerTies | None = None,
+    ties: Ties | None = None,
     empty: Empty = "skip",
     what: str = "rankings",
 ) -> Evaluation[Any]:

@@ -9,6 +9,8 @@ Coverage: test sets are drawn from a heavy-tailed distribution of ranks like tha
 (`P(r) ~ (r + 1/2)^-1.25` on 1..14,541) with known MRR and hits@10; reported is how often a 95 % interval
 contains them. Fewer than 200 targets, and mean ranks, are reported without a target.
 
+Queries: the same for metrics of several answers (MAP, nDCG@10, recall@10, success@10), per query.
+
 Dependence: the same for triples that share queries, whose answers are correlated, with 30 to 400 queries
 of equal or of very different sizes. Proportions: hits@10 near 0 and 1, also of clusters.
 

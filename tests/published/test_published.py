@@ -343,6 +343,7 @@ def test_baselines_are_written_and_errors_raised():
         ("no exact null distribution", "std"),
         ("phi.mrr. has no exact mean under random ranking", "phi(mrr)"),
         ("unknown metric", "mmr"),
+        ("map is computed from rankings of all answers", "index(map)"),
     ]:
         with raises(message):
             er.baseline("nations", metric)

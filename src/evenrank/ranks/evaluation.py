@@ -150,22 +150,44 @@ class Evaluation(Shown, Mapping[str, V]):
 
     def __getitem__(self, metric: str | Expression) -> V:
         """Return the value of a metric, or an array with a value per group."""
-        expression = parse(metric)
-        if expression not in self.expressions:
-            raise NotEvaluatedError(
-                f"{expression} was not evaluated",
-                allowed=", ".join(map(str, self.expressions)),
-                do="pass it to evaluate",
-            )
-        column = self.values_by_group[:, self.expressions.index(expression)]
+        column = self.values_by_group[:, self.position(metric)]
         return float(column[0]) if self._single else column  # type: ignore[return-value]  # V is either
+
+    def position(self, metric: str | Expression) -> int:
+        """Return the position of a metric among those that were evaluated.
+
+        Parameters
+        ----------
+        metric : str or Metric
+            The metric, in any spelling; mrr is also that of the first of several answers.
+
+        Returns
+        -------
+        int
+            Its position.
+
+        Raises
+        ------
+        NotEvaluatedError
+            If it was not evaluated.
+        """
+        expression = parse(metric)
+        if expression in self.expressions:
+            return self.expressions.index(expression)
+        names = [*self]
+        if str(expression) in names:
+            return names.index(str(expression))
+        raise NotEvaluatedError(
+            f"{expression} was not evaluated", allowed=", ".join(names), do="pass it to evaluate"
+        )
 
     def __contains__(self, metric: object) -> bool:
         """Whether the evaluation has a metric."""
         try:
-            return parse(metric) in self.expressions  # type: ignore[arg-type]  # parse raises for other types
+            self.position(metric)  # type: ignore[arg-type]  # parse raises for other types
         except EvenrankError:
             return False
+        return True
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the metrics."""

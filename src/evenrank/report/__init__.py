@@ -38,10 +38,10 @@ def report(
     ----------
     path : path-like
         File to write; the suffix selects the format.
-    *ranks : Ranks, path-like, mapping or iterable
-        `Ranks`, files of ranks, earlier reports (.html), lists of these, or mappings from names of
-        models to these. Otherwise models and data sets are named by the protocols of the ranks; a model
-        that its file does not name is named after the file.
+    *ranks : Ranks, Rankings, path-like, mapping or iterable
+        `Ranks` or `Rankings`, files of these, earlier reports (.html), lists of these, or mappings from
+        names of models to these. Otherwise models and data sets are named by the protocols of the ranks;
+        a model that its file does not name is named after the file.
     metrics : str, Metric or iterable of these, optional
         Metrics to show. The first plain metric is used in tests, charts and groups.
     ties : str, optional
@@ -114,12 +114,12 @@ def latex(
 
     Parameters
     ----------
-    *ranks : Ranks, path-like, mapping or iterable
-        What `evenrank.report` takes: `Ranks`, files of ranks, earlier reports, lists of these, or
-        mappings from names of models to these.
+    *ranks : Ranks, Rankings, path-like, mapping or iterable
+        What `evenrank.report` takes: `Ranks` or `Rankings`, files of these, earlier reports, lists of
+        these, or mappings from names of models to these.
     metrics : str, Metric or iterable of these, optional
-        Metrics to show; by default mrr, hits@1, hits@3 and hits@10. The first one that is not adjusted
-        for chance is tested.
+        Metrics to show; by default mrr, hits@1, hits@3 and hits@10, or of rankings map, mrr, ndcg@10 and
+        recall@10. The first one that is not adjusted for chance is tested.
     layout : {"models", "data", "long", "metrics"}, optional
         What the rows are: models, with the metrics of each data set side by side; data sets, with the
         metrics of each model side by side; both, with one column per metric; or metrics. By default the
@@ -179,12 +179,11 @@ def latex(
     \end{table}
     ...
     """
-    from evenrank.metrics.grammar import listed
-    from evenrank.ranks.paper import DEFAULT
     from evenrank.report.document import Report
 
-    wanted = listed([metrics]) or DEFAULT
-    made = Report(*ranks, metrics=wanted, ties=ties, level=level, on=on, candidates=candidates)
+    made = Report(
+        *ranks, metrics=metrics, ties=ties, level=level, on=on, candidates=candidates, of_paper=True
+    )
     return made.to_latex(
         layout=layout,
         digits=digits,

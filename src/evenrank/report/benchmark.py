@@ -16,26 +16,45 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenrank._internal import columns, reading
 from evenrank._internal.arrays import Ints
-from evenrank.errors import InputError
+from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Graph
 from evenrank.graphs.known import with_atlas
 from evenrank.graphs.strata import STRATA, strata
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.null import QueryNull
+from evenrank.metrics.answers.shapes import Shapes
+from evenrank.metrics.chance import Null, NullDistribution
+from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
-from evenrank.ranks.files import KeyColumns
+from evenrank.ranks.evaluation import COUNT
+from evenrank.ranks.files import KeyColumns, says_rankings
 from evenrank.ranks.protocol import TASK, Protocol, shared
+from evenrank.ranks.rankings import AnyRanks, Rankings
 from evenrank.ranks.ranks import Ranks, load
 from evenrank.ranks.rows import SCORED
-from evenrank.stats import On, joined, names_of, target_keys, unit_name
+from evenrank.ranks.selection import rows_of
+from evenrank.stats import (
+    On,
+    joined,
+    names_of,
+    one_kind,
+    query_keys,
+    target_keys,
+    unit_name,
+    with_targets,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
 
 UNNAMED = "unnamed data"
 SAME = "rank them with the same protocol"
-NO_KEYS = "no key columns identify the targets"
 PLACE = re.compile(r'<script type="application/json" id="kept-ranks">(.*?)</script>', re.DOTALL)
 
 
@@ -44,7 +63,7 @@ class Source:
     """Ranks, and where they were read from."""
 
     where: str
-    ranks: Ranks
+    ranks: AnyRanks
     fallback: str  # the name of the model if the protocol has none
     on: str = ""  # the key columns that aligned them in the page they were read from
 
@@ -73,11 +92,11 @@ class Benchmark:
     """
 
     data: str
-    models: Mapping[str, Ranks]
+    models: Mapping[str, AnyRanks]
     on: str
 
     @cached_property
-    def first(self) -> Ranks:
+    def first(self) -> AnyRanks:
         """The ranks of the first model; all models share its keys, candidates and weights."""
         return next(iter(self.models.values()))
 
@@ -85,10 +104,24 @@ class Benchmark:
         """Number of targets."""
         return len(self.first)
 
+    @property
+    def row_name(self) -> str:
+        """What a row is: a target or a query."""
+        return self.first.row_name
+
     @cached_property
-    def sizes(self) -> Histogram:
-        """The numbers of candidates, which determine the null distribution."""
-        return self.first.tally().sizes
+    def sizes(self) -> Histogram | Shapes:
+        """What determines the null distribution: numbers of candidates, and of answers."""
+        return self.first.shapes() if isinstance(self.first, Rankings) else self.first.tally().sizes
+
+    @property
+    def count(self) -> int:
+        """The number of targets, or of queries with answers."""
+        return self.sizes.total
+
+    def null(self, metric: Metric | Statistic | QueryMetric) -> Null:
+        """Return the null distribution of a metric, of independent ranks."""
+        return null_of(metric, self.sizes)
 
     @property
     def candidates(self) -> float:
@@ -101,18 +134,20 @@ class Benchmark:
         return shared(ranks.protocol for ranks in self.models.values())
 
     @cached_property
-    def aligned(self) -> dict[str, Ranks]:
+    def aligned(self) -> dict[str, AnyRanks]:
         """The models with their shared protocol, and as keys only triples and the resampling unit.
 
         Aligned rows can be compared directly, and the units are numbered once instead of for every
         model and pair.
         """
+        if isinstance(self.first, Rankings):
+            return {model: r.with_protocol(self.protocol) for model, r in self.models.items()}
         names = () if self.unit == "target" else self.unit.split("+")
         units = {name: self.first.units(name) for name in names}
         kept = {name: self.first.keys[name] for name in SCORED if name in self.first.keys}
         first = self.first.with_only_keys({**kept, **units}).with_protocol(self.protocol)
         return {
-            model: ranks.with_targets_of(first).with_protocol(self.protocol)
+            model: with_targets(ranks, first).with_protocol(self.protocol)
             for model, ranks in self.models.items()
         }
 
@@ -130,12 +165,13 @@ class Benchmark:
     @property
     def untestable(self) -> str:
         """The reason why there are no paired tests, or an empty text."""
-        weight = self.first.weights
+        first = self.first
+        weight = first.weights_of_answered() if isinstance(first, Rankings) else first.weights
         units = self.units if weight is None else self.units[weight > 0]
         if not self.on:
             return (
-                f"{NO_KEYS}; name them with on= (--on in the shell), or pass row if row i is the same "
-                "target everywhere"
+                f"no key columns identify the {rows_of(self.row_name)}; name them with on= (--on in the "
+                f"shell), or pass row if row i is the same {self.row_name} everywhere"
             )
         return "" if (units != units[:1]).any() else f"a single {self.unit} is too few for a test"
 
@@ -146,9 +182,13 @@ class Benchmark:
         ends = np.cumsum(np.bincount(group, minlength=len(values)))
         yield from zip(map(str, values), np.split(order, ends[:-1]), strict=True)
 
-    def sizes_by_group(self, group: Ints, count: int) -> list[Histogram]:
+    def sizes_by_group(self, group: Ints, count: int) -> list[Histogram] | list[Shapes]:
         """Count the numbers of candidates in each group of rows; rows are sorted once for all groups."""
         first = self.first
+        if isinstance(first, Rankings):
+            ends = np.cumsum(np.bincount(group, minlength=count))
+            parts = np.split(np.argsort(group, kind="stable"), ends[:-1])
+            return [first[rows].shapes() for rows in parts]
         weight = np.ones(len(self)) if first.weights is None else first.weights
         weighs = weight > 0
         every = Histogram.of(
@@ -164,9 +204,22 @@ class Benchmark:
         ]
 
 
+def null_of(metric: Metric | Statistic | QueryMetric, sizes: Histogram | Shapes) -> Null:
+    """Return the null distribution of a metric, of independent ranks."""
+    if isinstance(sizes, Shapes):
+        if metric == COUNT:
+            raise NullDistributionError("the number of queries has no null distribution")
+        return QueryNull(for_answers(metric), sizes)
+    if isinstance(metric, QueryMetric):
+        raise metric.not_of_ranks()
+    return NullDistribution(metric, sizes)
+
+
 def read(path: Path, candidates: int | None = None, keys: KeyColumns | None = None) -> list[Source]:
     """Read a file of ranks, or all ranks that are stored in a report."""
     if path.suffix.lower() not in (".html", ".htm"):
+        if says_rankings(path):
+            return [Source(str(path), Rankings.load(path, candidates=candidates), path.stem)]
         return [Source(str(path), load(path, candidates, keys), path.stem)]
     raw = reading.content(path)
     with reading.translated(path):
@@ -191,6 +244,7 @@ def align(sources: Sequence[Source], on: On = None) -> tuple[Benchmark, ...]:
     for source in sources:
         if not len(source.ranks):
             raise InputError(f"{source.where} has no ranks", do="a report needs at least one target")
+    one_kind({source.where: source.ranks for source in sources})
     groups: dict[tuple[tuple[str, str], ...], list[Source]] = {}
     for source in sources:
         task = source.task
@@ -216,10 +270,16 @@ def with_strata(benchmarks: Sequence[Benchmark], graph: Graph) -> tuple[Benchmar
 
 
 def _stratified(benchmark: Benchmark, graph: Graph) -> Benchmark:
+    if isinstance(benchmark.first, Rankings):
+        raise InputError(
+            "graphs group ranks of single targets",
+            got="rankings of queries with several answers",
+            do="leave out the graph; a key with few values is grouped by itself",
+        )
     every = {"head", "tail", "side"} <= benchmark.first.keys.keys()
     keys = strata(benchmark.first, graph, *(STRATA if every else STRATA[:2])).keys
     first = benchmark.first.with_only_keys(keys)
-    models = {model: ranks.with_targets_of(first) for model, ranks in benchmark.models.items()}
+    models = {model: with_targets(ranks, first) for model, ranks in benchmark.models.items()}
     return Benchmark(benchmark.data, models, benchmark.on)
 
 
@@ -249,7 +309,8 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     first, *others = group
     kept = first.on if all(source.on == first.on for source in others) else ""
     shared = [key for key in first.ranks.keys if all(key in source.ranks.keys for source in others)]
-    keys = names_of("on", on) if on else kept or ",".join(target_keys(shared))
+    usual = query_keys(first.ranks, shared) if isinstance(first.ranks, Rankings) else target_keys(shared)
+    keys = names_of("on", on) if on else kept or ",".join(usual)
     # errors name files, not models
     rows = {source.where: source.ranks for source in group}
     try:
@@ -258,8 +319,8 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     except InputError as error:
         where = f"the models whose protocols name the data set {data} cannot be compared"
         raise error.at(where) from None
-    known = with_atlas(first.ranks)
-    models = {model: rows[source.where].with_targets_of(known) for model, source in found.items()}
+    known = first.ranks if isinstance(first.ranks, Rankings) else with_atlas(first.ranks)
+    models = {model: with_targets(rows[source.where], known) for model, source in found.items()}
     return Benchmark(data, models, keys)
 
 
@@ -289,11 +350,15 @@ def pack(benchmark: Benchmark) -> dict[str, Any]:
     import polars as pl
 
     first = benchmark.first
-    table = {f"key {name}": column for name, column in first.keys.items()}
+    table: dict[str, Any] = {f"key {name}": column for name, column in first.keys.items()}
     table |= {"candidates": first.candidates} if first.has_candidates else {}
     table |= {} if first.weights is None else {"weight": first.weights}
     for i, ranks in enumerate(benchmark.models.values()):
-        table |= {f"better {i}": ranks.better, f"equal {i}": ranks.equal}
+        if isinstance(ranks, Rankings):
+            lists = ranks.to_polars().select("better", "equal", "^gain$")
+            table |= {f"{name} {i}": lists[name] for name in lists.columns}
+        else:
+            table |= {f"better {i}": ranks.better, f"equal {i}": ranks.equal}
     file = io.BytesIO()
     pl.DataFrame(table).write_parquet(file, compression="zstd", compression_level=15, statistics=False)
     return {
@@ -301,12 +366,31 @@ def pack(benchmark: Benchmark) -> dict[str, Any]:
         "on": benchmark.on,
         "models": [{"model": m, "protocol": r.protocol.to_dict()} for m, r in benchmark.models.items()],
         "parquet": b64encode(file.getvalue()).decode(),
-        "shared_triples": first.shared_triples(),
+        "shared_triples": None if isinstance(first, Rankings) else first.shared_triples(),
     }
 
 
+def _unpack_rankings(kept: Mapping[str, Any], frame: pl.DataFrame, where: str) -> Iterator[Source]:
+    """Read the rankings that are stored in a page."""
+    import polars as pl
+
+    shared = frame.select("^key .*$", "^candidates$", "^weight$")
+    for i, model in enumerate(kept["models"]):
+        lists = frame.select(pl.col(f"^(better|equal|gain) {i}$").name.replace(f" {i}$", ""))
+        table = pl.concat([shared, lists], how="horizontal")
+        named = table.rename(lambda column: column.removeprefix("key "))
+        name = str(model["model"])
+        rankings = Rankings.from_frame(named, protocol=model["protocol"], where=where)
+        yield Source(f"{name} in {where}", rankings, name, str(kept.get("on", "")))
+
+
 def _unpack(kept: Mapping[str, Any], where: str) -> Iterable[Source]:
+    import polars as pl
+
     frame = reading.read_parquet(b64decode(kept["parquet"]), where)
+    if isinstance(frame.schema.get("better 0"), pl.List):
+        yield from _unpack_rankings(kept, frame, where)
+        return
     column = {name: frame[name].to_numpy() for name in frame.columns}
     keys = {name.removeprefix("key "): c for name, c in column.items() if name.startswith("key ")}
     first: Ranks | None = None

@@ -19,7 +19,7 @@ from evenrank._internal.checks import check_choice
 from evenrank._internal.columns import as_list
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Shown, Table
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Adjusted
 from evenrank.metrics.chance import Chance
@@ -28,8 +28,10 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, cell
 from evenrank.ranks.evaluation import title as column_title
 from evenrank.ranks.files import KeyColumns
-from evenrank.ranks.paper import Style
+from evenrank.ranks.paper import ANSWERS, DEFAULT, Style
+from evenrank.ranks.rankings import AnyRanks, Rankings
 from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.selection import rows_of
 from evenrank.report import charts, page
 from evenrank.report.benchmark import Source, align, read, with_strata
 from evenrank.report.findings import LEVEL, Findings, Group, best
@@ -37,7 +39,7 @@ from evenrank.report.markup import between
 from evenrank.report.summary import probability, summary, title
 from evenrank.stats import On, paper, signed
 
-One: TypeAlias = Ranks | str | os.PathLike[str]
+One: TypeAlias = AnyRanks | str | os.PathLike[str]
 Given: TypeAlias = One | Mapping[str, One] | Iterable[One | Mapping[str, One]]
 FORMS = {
     ".html": "html",
@@ -59,7 +61,7 @@ def reload(path: str | os.PathLike[str]) -> Report:
 class Report(Shown):
     """Models side by side on the data sets they were ranked on; prints as tables.
 
-    The parameters are those of `evenrank.report`.
+    The parameters are those of `evenrank.report`; `of_paper` has the usual metrics of papers.
     """
 
     def __init__(
@@ -72,19 +74,30 @@ class Report(Shown):
         on: On = None,
         candidates: int | None = None,
         chance: Chance | None = None,
+        of_paper: bool = False,
     ) -> None:
         keys = KeyColumns()
         sources = [source for given in ranks for source in _sources(given, candidates, keys)]
         if chance is not None:
             check_choice("chance", chance, get_args(Chance))
+            if any(isinstance(source.ranks, Rankings) for source in sources):
+                raise InputError(
+                    "queries share no scores: their ranks are independent by chance",
+                    got=f"chance={chance!r} for rankings",
+                    do=["leave out ", Option("chance")],
+                )
             sources = [replace(s, ranks=s.ranks.with_protocol(chance=chance)) for s in sources]
         self.benchmarks = align(sources, on)
         for graph in _graphs(graphs):
             self.benchmarks = with_strata(self.benchmarks, graph)
-        self.findings = Findings(self.benchmarks, listed([metrics]), ties, level)
+        wanted = listed([metrics])
+        if of_paper and not wanted:
+            rankings = isinstance(self.benchmarks[0].first, Rankings)
+            wanted = [*(ANSWERS if rankings else DEFAULT)]
+        self.findings = Findings(self.benchmarks, wanted, ties, level)
 
     @property
-    def ranks(self) -> dict[str, dict[str, Ranks]]:
+    def ranks(self) -> dict[str, dict[str, AnyRanks]]:
         """The ranks, by data set and model."""
         return {benchmark.data: dict(benchmark.models) for benchmark in self.benchmarks}
 
@@ -92,6 +105,11 @@ class Report(Shown):
     def evaluation(self) -> Evaluation[Any]:
         """The value of every metric, by data set and model."""
         return self.findings.evaluation
+
+    @property
+    def rows_are(self) -> str:
+        """What the benchmarks consist of: targets or queries."""
+        return rows_of(self.benchmarks[0].row_name)
 
     @cached_property
     def title(self) -> str:
@@ -113,7 +131,7 @@ class Report(Shown):
         made, findings = self.evaluation, self.findings
         width = f"{findings.percent} interval"
         lead = findings.metrics.index(findings.lead)
-        header = ["data", "model", "targets", *map(column_title, made.expressions)]
+        header = ["data", "model", self.rows_are, *map(column_title, made.expressions)]
         header.insert(4 + lead, width)
         rows = []
         order = self.order()
@@ -132,7 +150,7 @@ class Report(Shown):
             for i in at
         }
         optional = [str(e) for e in reversed(made.expressions) if e != findings.lead]
-        optional = ["targets", *optional, width]
+        optional = [self.rows_are, *optional, width]
         return Table(header, rows, self.notes(), labels=2, bold=bold, optional=optional)
 
     def order(self) -> list[int]:
@@ -392,7 +410,7 @@ def _graphs(given: Graph | Iterable[Graph]) -> list[Graph]:
 
 def _sources(given: Any, candidates: int | None, keys: KeyColumns) -> list[Source]:
     """Read ranks, a file, a report, or a collection of these."""
-    if isinstance(given, Ranks):
+    if isinstance(given, Ranks | Rankings):
         if not (given.protocol.model or "").strip():
             raise InputError(
                 "ranks without the name of a model",
@@ -406,12 +424,14 @@ def _sources(given: Any, candidates: int | None, keys: KeyColumns) -> list[Sourc
         return [_named(str(name), one, candidates, keys) for name, one in given.items()]
     if (several := as_list(given)) is not None:
         return [source for one in several for source in _sources(one, candidates, keys)]
-    raise InputError("not ranks", got=repr(given)[:40], allowed="Ranks, files of ranks, reports")
+    raise InputError(
+        "not ranks", got=repr(given)[:40], allowed="Ranks, Rankings, files of these, reports"
+    )
 
 
 def _named(model: str, given: Any, candidates: int | None, keys: KeyColumns) -> Source:
     """Read the ranks of a single model and name it."""
-    if isinstance(given, Ranks):
+    if isinstance(given, Ranks | Rankings):
         return Source(model, given.with_protocol(model=model), model)
     sources = _sources(given, candidates, keys)
     if len(sources) != 1:

@@ -20,16 +20,19 @@ from threadpoolctl import threadpool_limits
 from evenrank._internal.arrays import Floats
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
-from evenrank.metrics.chance import NullDistribution
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.shapes import Shapes
+from evenrank.metrics.answers.tally import QueryTally
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import Evaluation, bare
+from evenrank.ranks.evaluation import COUNT, Evaluation, bare
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
-from evenrank.report.benchmark import Benchmark
+from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rows
+from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.report.benchmark import Benchmark, null_of
 from evenrank.stats import (
     AcrossDatasets,
     Bounds,
@@ -48,9 +51,13 @@ from evenrank.stats import (
 )
 from evenrank.stats.averages import AVERAGES
 
+ANSWERS = (
+    *("map", "mrr", "ndcg@10", "recall@10", "index(map)", "index(ndcg@10)", "index(recall@10)"),
+    "z(map)",
+)
 METRICS = ("mrr", "hits@1", "hits@10", "mr", "index(mrr)", "index(hits@10)", "index(mr)", "z(mrr)")
 LEVEL = 0.95
-NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation")
+NOT_KINDS = ("head", "tail", "query", "answer", "source", "target", "relation", "user", "item")
 MOST_KINDS = 12  # keys with more values are names, not kinds to group by
 POINTS = 60  # of a cumulative distribution of ranks
 WORKERS = 2  # threads beside the main one, which mostly waits for them
@@ -113,7 +120,9 @@ class Findings:
         self.ties = tie_rule(
             (r for benchmark in self.benchmarks for r in benchmark.models.values()), ties
         )
-        wanted = list(dict.fromkeys(map(parse, metrics or METRICS)))
+        self.rankings = any(isinstance(benchmark.first, Rankings) for benchmark in self.benchmarks)
+        usual = ANSWERS if self.rankings else METRICS
+        wanted = list(dict.fromkeys(self._read(parse(metric)) for metric in metrics or usual))
         lead = next(
             (e for e in wanted if not isinstance(e, Adjusted) and e.increasing is not None), None
         )
@@ -121,15 +130,29 @@ class Findings:
             raise InputError(
                 "a report needs a plain metric (not a chance-adjusted one)",
                 got=", ".join(map(str, wanted)),
-                do="add one, such as mrr or hits@10",
+                do=f"add one, such as {'map or ndcg@10' if self.rankings else 'mrr or hits@10'}",
             )
-        self.lead: Metric | Statistic = bare(lead)
+        self.lead: Metric | Statistic | QueryMetric = bare(lead)
         self.metrics = wanted
         self._unaveraged: dict[str, None] = {}
         self.evaluation = self._evaluate(wanted, shared(c.protocol for c in self.benchmarks))
 
+    def _read(self, expression: Expression) -> Expression:
+        """Return a metric as it is computed: of rankings, mrr is that of the first answer."""
+        metric = bare(expression)
+        if not self.rankings and isinstance(metric, QueryMetric):
+            raise metric.not_of_ranks()
+        if not self.rankings or metric == COUNT:
+            return expression
+        of_queries = for_answers(metric)
+        return (
+            Adjusted(expression.adjustment, of_queries)
+            if isinstance(expression, Adjusted)
+            else of_queries
+        )
+
     def _evaluate(self, metrics: Sequence[Expression], protocol: Protocol) -> Evaluation[Any]:
-        return evaluate_ranks(
+        return evaluate_rows(
             [(r, "micro") for benchmark in self.benchmarks for r in benchmark.models.values()],
             metrics,
             ties=self.ties,
@@ -215,9 +238,12 @@ class Findings:
         except NullDistributionError:
             return nan
 
-    def chance(self, benchmark: Benchmark, metric: Metric | Statistic) -> float:
+    def chance(self, benchmark: Benchmark, metric: Metric | Statistic | QueryMetric) -> float:
         """Return the chance level of a metric on a benchmark, or NaN."""
-        return _chance(metric, benchmark.sizes)
+        try:
+            return float(benchmark.null(metric).mean())
+        except NullDistributionError:
+            return nan
 
     def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Return the range of the lead metric over tie-breaking rules, where ties matter."""
@@ -259,9 +285,9 @@ class Findings:
         return named + [f"– no test across data sets: {why}" for why in [self._across[1]] if why]
 
     @property
-    def _averaged(self) -> Metric | None:
-        """The lead metric if it is a mean over targets, unlike a median or a maximum."""
-        return self.lead if isinstance(self.lead, Metric) and abs(self.lead.p) < inf else None
+    def _averaged(self) -> bool:
+        """Whether the lead metric is a mean over targets, unlike a median or a maximum."""
+        return not isinstance(self.lead, Statistic) and abs(self.lead.p) < inf
 
     def _untested(self, benchmark: Benchmark) -> str:
         """Return the reason why the models of a benchmark are not tested, or an empty text."""
@@ -284,7 +310,7 @@ class Findings:
         works = [partial(self._compare, c.aligned, c.unit) for c in tested]
         return dict(zip([c.data for c in tested], map(self._pool.submit, works), strict=True))
 
-    def _compare(self, models: Mapping[str, Ranks], unit: str) -> Comparison:
+    def _compare(self, models: Mapping[str, AnyRanks], unit: str) -> Comparison:
         with ONE_THREAD:
             return compare(
                 models, metrics=self.lead, level=self.level, unit=unit, on="row", ties=self.ties
@@ -342,11 +368,16 @@ class Findings:
         ]
 
     def _group(
-        self, value: str, sizes: Histogram, raw: Sequence[float], bounds: Sequence[Bounds], units: int
+        self,
+        value: str,
+        sizes: Histogram | Shapes,
+        raw: Sequence[float],
+        bounds: Sequence[Bounds],
+        units: int,
     ) -> Group:
         level = nan
         try:
-            null = NullDistribution(self.lead, sizes)
+            null = null_of(self.lead, sizes)
             level = float(null.mean())
             line = Adjusted("index", self.lead).map(null)
         except (DegenerateError, NullDistributionError):
@@ -371,12 +402,13 @@ class Findings:
 
     def _averages(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         found: dict[str, dict[str, float]] = {}
-        for average in AVERAGES:
+        ranks_of = {m: ranks for m, ranks in benchmark.models.items() if isinstance(ranks, Ranks)}
+        for average in AVERAGES if ranks_of else ():  # the average of rankings is that over queries
             try:
                 weight = benchmark.first.weights_by(average)
             except InputError:  # no queries, or no relations, to average over
                 continue
-            for model, ranks in benchmark.models.items():
+            for model, ranks in ranks_of.items():
                 tally = Tally.of_checked(ranks.better, ranks.equal, ranks.candidates, weight)
                 try:
                     value = Adjusted("index", self.lead)(tally, self.ties)
@@ -407,25 +439,35 @@ class Findings:
         most = max(int(column.max()) for column in counts)
         at = np.unique(np.round(np.geomspace(1, most, POINTS)).astype(np.int64))
         shares = {
-            model: _within(at, ranks.tally(), self.ties) for model, ranks in benchmark.models.items()
+            model: self._recall(at, ranks)
+            if isinstance(ranks, Rankings)
+            else _within(at, ranks.tally(), self.ties)
+            for model, ranks in benchmark.models.items()
         }
         if known:
             sizes = benchmark.sizes
-            mass = sizes.counts * sizes["weight"]
-            chance = (np.minimum(1.0, at[:, None] / sizes["candidates"]) @ mass) / mass.sum()
+            rows = sizes.rows if isinstance(sizes, Shapes) else sizes
+            mass = rows.counts * rows["weight"]
+            chance = (np.minimum(1.0, at[:, None] / rows["candidates"]) @ mass) / mass.sum()
             shares = {"": chance} | shares
         for model, share in shares.items():
             for rank, value in zip(at.tolist(), share.tolist(), strict=True):
                 yield {"data": benchmark.data, "model": model, "rank": rank, "share": round(value, 5)}
 
+    def _recall(self, at: Any, rankings: Rankings) -> Floats:
+        """Return the recall at each rank: the share of the answers of a query, on average."""
+        metrics = [QueryMetric("sum", k=k, norm="answers") for k in at.tolist()]
+        tally = rankings.tally(*metrics)
+        return np.array([value_of(metric, tally, self.ties) for metric in metrics])
+
     @cached_property
     def spreads(self) -> dict[str, float]:
         """How much more the lead metric of a random scorer spreads than with independent ranks."""
         found = {}
-        for benchmark in self.benchmarks:
+        for benchmark in self.benchmarks if not self.rankings else ():  # queries share no scores
             try:
                 scorer = null_distribution(self.lead, benchmark.first)
-                alone = NullDistribution(self.lead, benchmark.sizes)
+                alone = benchmark.null(self.lead)
                 found[benchmark.data] = scorer.std() / alone.std()
             except (NullDistributionError, ZeroDivisionError):
                 continue
@@ -445,10 +487,12 @@ class Findings:
     def _calibration(self, benchmark: Benchmark) -> Iterator[dict[str, Any]]:
         from scipy.special import ndtr
 
+        if self.rankings:  # whose tails are those of the normal distribution, but for the shortest
+            return
         for name in dict.fromkeys([str(self.lead), *CALIBRATED]):
             metric = bare(parse(name))
             try:
-                null = NullDistribution(metric, benchmark.sizes)
+                null = benchmark.null(metric)
                 line = Adjusted("z", metric).map(null)
             except (DegenerateError, NullDistributionError):
                 continue
@@ -487,12 +531,17 @@ def _on_index(line: Affine, value: float, found: Bounds, units: int) -> Interval
     return Interval(line(value), low, high, abs(line.scale) * found.standard_error, units)
 
 
-def _chance(metric: Metric | Statistic, sizes: Histogram) -> float:
-    """Return a chance level, or NaN."""
-    try:
-        return float(NullDistribution(metric, sizes).mean())
-    except NullDistributionError:
-        return nan
+def value_of(metric: Metric | Statistic | QueryMetric, tally: Tally | QueryTally, ties: Ties) -> float:
+    """Return the value of a metric of a tally; NaN if it is defined for no query."""
+    if isinstance(tally, QueryTally):
+        return tally.value(for_answers(metric), ties)  # type: ignore[arg-type]  # checked by the tally
+    assert not isinstance(metric, QueryMetric)
+    return metric(tally, ties)
+
+
+def sizes_of(tally: Tally | QueryTally) -> Histogram | Shapes:
+    """Return what the null distribution of a tally depends on."""
+    return tally.shapes if isinstance(tally, QueryTally) else tally.sizes
 
 
 def _within(at: Any, tally: Tally, ties: Ties) -> Floats:

@@ -15,6 +15,7 @@ import evenrank
 from evenrank._internal.table import figure
 from evenrank.ranks.evaluation import bare, cell
 from evenrank.ranks.evaluation import title as heading
+from evenrank.ranks.selection import counted
 from evenrank.report.benchmark import Benchmark, pack
 from evenrank.report.findings import Findings, best
 from evenrank.report.markup import (
@@ -71,12 +72,12 @@ def _sections(report: Report) -> Iterator[tuple[str, str, list[str]]]:
         yield "across", "Across data sets", _across(report, report.findings.across)
     if report.findings.comparisons:
         yield "tests", "Paired tests", _tests(report)
-    yield "ranks", "Ranks", _curves(report)
+    yield "ranks", "Recall" if report.findings.rankings else "Ranks", _curves(report)
     if any("relation" in keys for keys in report.findings.groups.values()):
         yield "relations", "Relations", _relations(report)
     kinds = _kinds(report)
     if kinds:
-        yield "kinds", "Kinds of targets", kinds
+        yield "kinds", f"Kinds of {report.rows_are}", kinds
     if any(len(found) > 1 for made in report.findings.averages.values() for found in made.values()):
         yield "averages", "Averages", _averages(report)
     if report.findings.calibration:
@@ -108,7 +109,10 @@ def _results(report: Report) -> list[str]:
     parts = [
         text(
             f"{lead}, its adjusted index (0 at chance level, 1 if perfect; comparable across data sets) "
-            "and its z (standard deviations above chance level; grows with the number of targets)."
+            "and its z (standard deviations above chance level; grows with the number of "
+            f"{report.rows_are})."
+            + " Queries share no scores, and are taken as independent."
+            * findings.rankings
         )
     ]
     if "metrics" in report.figures:
@@ -144,7 +148,7 @@ def _results(report: Report) -> list[str]:
 
 def _results_table(report: Report) -> str:
     made, findings = report.evaluation, report.findings
-    columns = [*NAMED, Column("targets")]
+    columns = [*NAMED, Column(report.rows_are)]
     columns += [Column(heading(e), e.increasing) for e in made.expressions]
     tops = report.best()
     rows = []
@@ -206,9 +210,9 @@ def _tests(report: Report) -> list[str]:
     every = "The one pair in detail" if count == 1 else f"All {count:,} pairs in detail"
     return [
         text(
-            f"Difference of {findings.lead}, row minus column, on the same targets; below it the "
-            "corrected p. ▲: the row is significantly better. ▼: it is significantly worse. No mark: "
-            f"undecided. The p-values are from {findings.tested}."
+            f"Difference of {findings.lead}, row minus column, on the same {report.rows_are}; below it "
+            "the corrected p. ▲: the row is significantly better. ▼: it is significantly worse. No "
+            f"mark: undecided. The p-values are from {findings.tested}."
         ),
         card(
             f'<div class="matrices" style="--need: {8 + 4.7 * widest:g}rem">{matrices}</div>',
@@ -261,7 +265,7 @@ def _pairs(report: Report) -> str:
     ]
     caption = (
         f"First minus second, with {report.findings.percent} confidence intervals; wins, ties and "
-        "losses of the first, by target"
+        f"losses of the first, by {report.benchmarks[0].row_name}"
     )
     return table("tests-table", caption, columns, rows)
 
@@ -272,9 +276,12 @@ def _reach(pair: Pair) -> str:
 
 
 def _curves(report: Report) -> list[str]:
+    what = "Share of targets with rank at most k"
+    if report.findings.rankings:
+        what = "Recall at k: share of the answers of a query with rank at most k, averaged over queries"
     caption = (
-        "Share of targets with rank at most k, for each model (higher is better; tied ranks count in "
-        "part). Short dashes: random ranking of the same candidates."
+        f"{what}, for each model (higher is better; tied ranks count in part). Short dashes: random "
+        "ranking of the same candidates."
     )
     return [card(drawing("curves", report.figures["ranks"], caption))]
 
@@ -302,7 +309,7 @@ def _groups(report: Report, key: str) -> str:
     """Return a table of groups by a key, with a column per model."""
     models = list(dict.fromkeys(model for benchmark in report.benchmarks for model in benchmark.models))
     columns = [Column("data", label=True, wide=True), Column(key, label=True, pin=True)]
-    columns += [Column("targets"), Column(f"chance\n({report.findings.lead})")]
+    columns += [Column(report.rows_are), Column(f"chance\n({report.findings.lead})")]
     columns += [Column(model, increasing=True) for model in models]
     rows = []
     for benchmark in report.benchmarks:
@@ -387,8 +394,8 @@ def _protocol(report: Report) -> list[str]:
         elif sizes.min() < sizes.max():
             span += f", on average {figure(benchmark.candidates)}"
         words = replace(benchmark.protocol, ties=report.findings.ties).line(full=True)
-        n = benchmark.sizes.total
-        about = f"{n:,} {plural('target', n)} among {span}; {join(list(benchmark.models))}."
+        rows = counted(benchmark.count, benchmark.row_name)
+        about = f"{rows} among {span}; {join(list(benchmark.models))}."
         chances = _chances(report, benchmark)
         levels = f"Chance levels: {join(chances)}." if chances else "No metric has a chance level."
         lines = (about, levels, words)

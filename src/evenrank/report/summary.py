@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Sized
 from math import isnan
 
 from evenrank._internal.table import figure
+from evenrank.ranks.selection import rows_of
 from evenrank.report.benchmark import Benchmark
 from evenrank.report.findings import Findings, best
 from evenrank.stats import Comparison, Pair
@@ -233,11 +234,12 @@ def _across(findings: Findings) -> Iterator[str]:
 
 def _ties(findings: Findings) -> Iterator[str]:
     """Warn of ties that make a metric depend on the tie-breaking rule."""
+    rows = rows_of(findings.benchmarks[0].row_name)
     rates = dict(zip(findings.paper.labels, findings.paper.tie_rates, strict=True))
     for (data, model), (low, high) in findings.ranges().items():
         if rates[data, model] >= MANY_TIES:
             yield (
-                f"On {data}, {rates[data, model]:.0%} of {model}'s targets tie with another candidate: "
+                f"On {data}, {rates[data, model]:.0%} of {model}'s {rows} tie with another candidate: "
                 f"its {findings.lead} is {figure(low)} to {figure(high)}, depending on the tie-breaking "
                 "rule."
             )

@@ -21,7 +21,15 @@ whether a model that is better on one data set is better on others (`across_data
 from evenrank.stats._bounds import Bounds, bounds_by_group, values_by_group
 from evenrank.stats._evaluate import evaluate
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
-from evenrank.stats._join import On, candidate_range, joined, one_kind, query_keys, target_keys
+from evenrank.stats._join import (
+    On,
+    candidate_range,
+    joined,
+    one_kind,
+    query_keys,
+    target_keys,
+    with_targets,
+)
 from evenrank.stats._paired import Comparison, Pair, compare, signed
 from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms, names_of, unit_name
 from evenrank.stats._several import (
@@ -69,4 +77,5 @@ __all__ = [
     "target_keys",
     "unit_name",
     "values_by_group",
+    "with_targets",
 ]

@@ -162,14 +162,14 @@ def bounds_by_group(
     ]
 
 
-def values_by_group(sample: Sample, metric: Metric | Statistic) -> Floats:
-    """Compute a metric in each fixed group of a sample of ranks.
+def values_by_group(sample: Sample, metric: Metric | Statistic | QueryMetric) -> Floats:
+    """Compute a metric in each fixed group of a sample.
 
     Parameters
     ----------
     sample : Sample
         The targets, with their groups.
-    metric : Metric or Statistic
+    metric : Metric, Statistic or QueryMetric
         The metric.
 
     Returns
@@ -182,6 +182,7 @@ def values_by_group(sample: Sample, metric: Metric | Statistic) -> Floats:
         return expansion.terms.value(expansion.means)
     r = sample.ranks
     assert not isinstance(r, Rankings)
+    assert not isinstance(metric, QueryMetric)
     values = np.full(sample.groups, nan)
     for group in np.unique(sample.group[sample.weight > 0]).tolist():
         rows = np.flatnonzero(sample.group == group)

@@ -8,7 +8,6 @@ from typing import Any, Generic, Self, TypeVar
 
 from evenrank._internal.table import Shown
 from evenrank.metrics.adjusted import Expression
-from evenrank.metrics.grammar import parse
 from evenrank.ranks.evaluation import Evaluation, labelled
 from evenrank.ranks.selection import frequent
 
@@ -24,8 +23,7 @@ class Cells(Shown, Generic[Cell]):
 
     def __getitem__(self, metric: str | Expression) -> Any:
         """Look up the cell of a metric, or a list with one per group."""
-        self.evaluation[metric]  # raises an error that lists the metrics
-        column = self.evaluation.expressions.index(parse(metric))
+        column = self.evaluation.position(metric)
         found = [row[column] for row in self.cells]
         return found if self.evaluation.label_names else found[0]
 

@@ -204,7 +204,7 @@ def joined(
             _check_rows(keys, first, other)
         else:
             other = Named(other.name, other.ranks[_order(keys, first, other)])
-        found[other.name] = _with_targets(other.ranks, first.ranks)
+        found[other.name] = with_targets(other.ranks, first.ranks)
     if on != ROWS:
         _check_twins(keys, found)
     for other in map(Named, found, found.values()):
@@ -212,8 +212,19 @@ def joined(
     return found
 
 
-def _with_targets(ranks: AnyRanks, first: AnyRanks) -> AnyRanks:
-    """Share keys and weights with ranks of the same targets."""
+def with_targets(ranks: AnyRanks, first: AnyRanks) -> AnyRanks:
+    """Share keys and weights with ranks of the same targets, or with rankings of the same queries.
+
+    Parameters
+    ----------
+    ranks, first : Ranks or Rankings
+        Ranks of the same targets, in the same order; the keys and weights are those of the first.
+
+    Returns
+    -------
+    Ranks or Rankings
+        The ranks.
+    """
     if isinstance(ranks, Rankings):
         assert isinstance(first, Rankings)
         return ranks.with_targets_of(first)

@@ -112,7 +112,8 @@ evaluate ranks.parquet -m hits@ten -> hits@k requires a k; got 'hits@ten'
 evaluate ranks.parquet -m mrr,hist@10 -> unknown metric; got 'hist@10'; did you mean
 evaluate ranks.parquet -m mrr,,mr -> unknown metric; got ''
 evaluate ranks.parquet -m 'z(mrr' -> z(mrr
-evaluate ranks.parquet -m 'recall@10' -> unknown metric; got 'recall@10'
+evaluate ranks.parquet -m 'recal@10' -> unknown metric; got 'recal@10'
+evaluate ranks.parquet -m 'recall@10' -> with one answer per query, this is hits@10
 chance mmr --data wn18rr -> unknown metric; got 'mmr'
 adjust mmr=0.4 --data wn18rr -> unknown metric; got 'mmr'
 evaluate ranks.parquet --ties mean -> unknown value of --ties; got 'mean'; allowed: expected, realistic

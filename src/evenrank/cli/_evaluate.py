@@ -485,7 +485,7 @@ def _list_metrics(form: Format) -> None:
         *_of_aliases(aliases),
     ]
     show_rows(rows, len(rows[0]), notes, form, optional=optional)
-    typer.echo("\nRankings of queries with several answers:\n")
+    typer.echo(f"\n{'% ' * (form == 'latex')}Rankings of queries with several answers:\n")
     notes = [
         "m: number of answers; g: gain; V_s: probability that the s-th answer satisfies the user.",
         "@k for any k >= 1: after map, map_min, ndcg, dcg and err, k is optional.",

@@ -207,7 +207,8 @@ import anyburl answers.jsonl -> the names of entities need a graph; name the gra
 import anyburl answers.jsonl --data nations -> answers.jsonl
 import lists run.txt --data nations -> run.txt:1: not JSON; got 'q Q0 d 1 2.0 me'
 import trec answers.jsonl --qrels qrels.txt --candidates 9 -> answers.jsonl
-import trec run.txt --qrels qrels.txt -> the number of candidates is not known
+import trec run.txt --qrels qrels.txt --answers apart -> the number of candidates is not known
+import trec run.txt --qrels qrels.txt --answers apart --ties trec_eval -> --ties is for documents
 import trec run.txt --qrels run.txt --candidates 9 -> run.txt
 import libkge run.txt --candidates 9 -> run.txt has no ranks of examples
 import ogb ranks.npy -> no y_pred_pos; got ranks

@@ -127,8 +127,8 @@ class Recorded:
     where : str
         The file in which the value is printed.
     origin : str
-        Whose it is. own: of the source's own experiments. computed: from ranks that the source published. copied: a
-        paper's own value, in a copy. quoted: a value of others.
+        Whose it is. own: of the source's own experiments. computed: from ranks that the source
+        published. copied: a paper's own value, in a copy. quoted: a value of others.
     run : int
         Rows with the same number are values of one evaluation: one row of a table in the source.
     note : str

@@ -9,8 +9,8 @@ COMPILE := $(BIN)/python -m compileall -q src
 # files that an installation depends on; installing compiles the kernels
 BUILD := pyproject.toml constraints.txt hatch_build.py src/evenrank/ranking/engine/_kernels.c
 
-# folder with one subfolder per data set, for `make atlas`
-DATA ?= ../shared/datasets
+# folders with one subfolder per data set, for `make atlas`
+DATA ?= ../shared/datasets ../shared/benchmarks
 
 # run tests on all cores; tests of one file run in one process, since they share fixtures
 SPREAD := --numprocesses auto --dist loadfile
@@ -37,8 +37,10 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
 	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/chance.py
+	$(BIN)/python benchmarks/answers.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
+	$(BIN)/python benchmarks/together.py
 	$(BIN)/python benchmarks/evaluator.py
 	$(BIN)/python benchmarks/scorers.py
 	$(BIN)/python benchmarks/atlas.py
@@ -91,12 +93,9 @@ faults: .venv/.dev
 
 # rebuild the bundled numbers of candidates from the files of the data sets
 atlas: .venv/.run
-	$(BIN)/evenrank atlas build $(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*)) \
-		--out src/evenrank/graphs/atlas.parquet
-	$(BIN)/python -c "from evenrank.graphs import atlas; atlas.write_light()"
-	$(BIN)/python -c "import sys; from evenrank.graphs import atlas, load; \
-		atlas.write_structure([load(folder) for folder in sys.argv[1:]])" \
-		$(dir $(wildcard $(DATA)/*/train* $(DATA)/*/*/train*))
+	$(BIN)/python -c "import sys; from evenrank.graphs import sources; sources.write_package(sys.argv[1:])" \
+		$(sort $(dir $(foreach root,$(DATA),$(foreach file,train* ref_ent_ids* candidates.tsv*,\
+		$(wildcard $(root)/*/$(file) $(root)/*/*/$(file))))))
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -32,7 +32,7 @@ if _TYPE_CHECKING:
     from evenrank.metrics.tally import Tally
     from evenrank.published import adjust, baseline
     from evenrank.ranking import Factored, Scorer, cluster, rank
-    from evenrank.ranks import Evaluation, Protocol, Ranks, Task
+    from evenrank.ranks import Evaluation, Protocol, Rankings, Ranks, Task
     from evenrank.ranks.streams import stream
     from evenrank.report import explore, latex, report
     from evenrank.stats import across_datasets, averages, compare, evaluate, intervals, summarize_runs
@@ -58,6 +58,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "desiderata",
     # ranks
     "Ranks",
+    "Rankings",
     "Tally",
     "Protocol",
     "Evaluation",
@@ -106,7 +107,7 @@ _NAMES = {
     "metrics.tally": "Tally",
     "published": "adjust baseline",
     "ranking": "Factored Scorer rank",
-    "ranks": "Evaluation Protocol Ranks Task",
+    "ranks": "Evaluation Protocol Rankings Ranks Task",
     "ranks.streams": "stream",
     "report": "explore latex report",
     "stats": "across_datasets averages compare evaluate intervals summarize_runs",

@@ -529,7 +529,7 @@ def test_results_are_written_in_every_format(table):
     }
     assert content["settings"][0]["tasks"] == "6,268"
     assert results.to_markdown().count("\n| --- |") == 2
-    assert results.to_latex().count(r"\begin{tabular}") == 2
+    assert results.to_latex().count(r"\begin{tabular}") == 3  # two metrics, and the mean indices
     assert results._repr_html_().count("<table>") == 2
     alone = er.published.adjust_table([{"model": "A", "data": "wn18rr", "mr": 400}])
     assert len(alone.tables()) == 1  # no comparison across data sets, and no note on percent
@@ -767,7 +767,7 @@ def test_adjust_a_file(table):
         == er.published.adjust_table(path, unseen="drop").to_json() + "\n"
     )
     assert run("adjust", path, "--format", "markdown").startswith("| data | metric | model |")
-    assert run("adjust", path, "--format", "latex").count(r"\end{tabular}") == 2
+    assert run("adjust", path, "--format", "latex").count(r"\end{tabular}") == 3
     assert "name the file of results as the only argument" in run(
         "adjust", path, "--data", "wn18rr", code=2
     )
@@ -837,3 +837,15 @@ def test_values_are_formatted_as_published():
     setting = Setting.of("FB15K_237")
     assert setting.data == "fb15k237"
     assert figure(setting.candidates().null(er.MR).mean()) == "7,153"
+
+
+def test_latex_has_a_table_for_each_metric_and_the_mean_indices():
+    made = er.published("hoyt2022", "mrr", "hits@10")
+    *metrics, means = made.to_latex(digits=2).split("\n\n")
+    assert [r"Model & MRR & chance(MRR) & AMRR & ZMRR" in text for text in metrics] == [True, False]
+    assert "Model & AMRR & AH@10" in means
+    assert r"Mean adjusted index over all 4 data sets" in means
+    assert r"TuckER & \textbf{0.57}" in means
+    with raises("each metric has its own table, and label is for one; got 2 metrics"):
+        made.to_latex(label="tab:a")
+    assert r"\label{tab:a}" in er.published("hoyt2022", "mrr").to_latex(label="tab:a")

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
-from math import exp
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from evenrank._internal.columns import errors_name_file, is_whole
 from evenrank._internal.names import COUNTS, folded
 from evenrank._internal.reading import as_utf8, content
-from evenrank._internal.table import Table, defined
+from evenrank._internal.table import Table, defined, figure
 from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
+    AnswersOption,
     AtlasArgument,
     ChanceOption,
     DataOption,
     FilterOption,
     FormatOption,
     Metrics,
+    ProtocolOption,
     QuietOption,
     SidesOption,
     SizesOption,
@@ -33,11 +35,15 @@ from evenrank.cli._shell import (
     app,
 )
 from evenrank.errors import InputError
-from evenrank.graphs import atlas, load
+from evenrank.graphs import atlas, load, registry
+from evenrank.graphs.approximate import MOST_ANSWERS, SUFFIX
+from evenrank.metrics.adjusted import index
 from evenrank.metrics.chance import Chance, Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
+from evenrank.metrics.metric import Metric
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, adjust_table, baseline
+from evenrank.ranks import Evaluation
 from evenrank.ranks.files import numbers, read_table
 from evenrank.ranks.task import Task
 
@@ -50,10 +56,12 @@ def chance_command(
     metric: Annotated[str, typer.Argument(help="A metric such as mrr, hits@10, 1/gmr, mean(2).")],
     data: DataOption = None,
     sizes: SizesOption = None,
+    answers: AnswersOption = None,
     split: SplitOption = "test",
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
+    protocol: ProtocolOption = None,
     value: Annotated[
         float | None,
         typer.Option(help="Also show the probability that a random ranking reaches this value."),
@@ -73,35 +81,51 @@ def chance_command(
     Examples
     --------
     evenrank chance mrr --data wn18rr
-    evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
+    evenrank chance map --sizes 1000x50 --answers 3 --value 0.05
     """
     _check_one("the null distribution needs", data, sizes)
     candidates: Histogram | Task
     _known(chance, sizes)
+    if answers is not None and sizes is None:
+        raise InputError("--answers needs --sizes: the tasks of a graph have one answer each")
+    check_protocol(protocol, data, filter_, unseen)
+    if protocol is not None and method == "simulate":
+        raise InputError(
+            "--method simulate ranks by no library's protocol", got=f"--protocol {protocol}"
+        )
     if sizes is not None:
         candidates = _read_sizes(sizes)
     elif method == "simulate":
         candidates = load(str(data), unseen=unseen).task(split, sides=sides, filter=KNOWN[filter_])
     else:
-        candidates = atlas.atlas(str(data), split, sides, filter=KNOWN[filter_], unseen=unseen)
+        candidates = atlas.atlas(
+            str(data), split, sides, filter=KNOWN[filter_], unseen=unseen, protocol=protocol
+        )
     null = null_distribution(
-        metric, candidates, chance=chance, method=method, samples=samples, seed=seed
+        metric, candidates, answers=answers, chance=chance, method=method, samples=samples, seed=seed
     )
     mean, std = null.mean(), null.std()
     content: dict[str, object] = {
         "metric": str(null.metric),
-        "tasks": null.sizes.n,
+        "tasks" if answers is None else "queries": null.count,
         "mean": float(mean),
         "variance": float(null.var()),
         "std": float(std),
         "chance": null.chance,
         "method": mean.method if null.std().method in (mean.method, "quadrature") else null.std().method,
     }
+    limits = None if data is None else atlas.bounds(data)
+    if limits is not None:
+        content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
+        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric)))
+        content |= {"mean from": ends[0], "mean to": ends[1]}
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
     if value is not None:
-        log_p = null.logsf(value)
-        content |= {"value": value, "p": exp(log_p), "log p": float(log_p)}
+        log_p, p = null.logsf(value), null.sf(value)
+        content |= {"value": value, "p": float(p)}
+        content |= {"p error": p.error} if p.method == "normal" else {}
+        content |= {"log p": float(log_p)}
         content |= {"p method": log_p.method, "log p error": log_p.error}
     if form == "json":
         echo_json(defined(content))
@@ -130,6 +154,7 @@ def adjust_command(
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
     unseen: UnseenOption = "keep",
+    protocol: ProtocolOption = None,
     percent: Annotated[
         bool | None,
         typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
@@ -146,9 +171,13 @@ def adjust_command(
     Examples
     --------
     evenrank adjust mrr=0.476 'hits@10=57.1' --data wn18rr
+    evenrank adjust hits@10=0.8 --data wn18rr-v1-ind --protocol grail
     evenrank adjust hoyt2022 -m mrr -o adjusted.csv
     """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
+        if protocol is not None:
+            do = "adjust the values of one data set, with --data"
+            raise InputError("--protocol is for single values", got=values[0], do=do)
         results = adjust_table(
             values[0],
             *(metric or ()),
@@ -165,10 +194,14 @@ def adjust_command(
         raise InputError("--metric selects from a file of results", got="single values")
     given = _values(values)
     _check_one("published values need", data, sizes)
+    check_protocol(protocol, data, filter_, unseen)
+    ranked = None if sizes is None else _read_sizes(sizes)
+    if protocol is not None:
+        ranked = atlas.atlas(str(data), split, sides, protocol=protocol)
     made = adjust(
         given,
-        None if sizes is None else _read_sizes(sizes),
-        data=data,
+        ranked,
+        data=data if ranked is None else None,
         split=split,
         sides=sides,
         filter=KNOWN[filter_],
@@ -176,17 +209,58 @@ def adjust_command(
         percent=percent,
         chance=_known(chance, sizes),
     )
+    if protocol is not None:
+        about = {"data": atlas.facts(str(data)).data, "split": split, "preset": protocol}
+        made = replace(made, protocol=made.protocol.updated(about))
+    if data is not None:
+        made = replace(made, notes=(*made.notes, *_approximate(data, made)))
     if chance == "scorer" and made.protocol.chance != "scorer":
         raise InputError(
             "the atlas does not tell which ranks of a random scorer depend on each other",
             got=f"--split {split} of {data}",
             do="leave out --chance, or rank the valid or test split",
         )
-    show(
-        made,
-        form,
-        verbose=verbose,
+    show(made, form, verbose=verbose)
+
+
+def check_protocol(protocol: str | None, data: str | None, filter_: str, unseen: str) -> None:
+    """Check that a protocol is asked for with a data set, and nothing else determines the candidates."""
+    if protocol is None:
+        return
+    if data is None:
+        do = "name the data set with --data"
+        raise InputError("--protocol needs a data set", got=f"--protocol {protocol}", do=do)
+    other = " ".join(
+        f"--{name} {value}"
+        for name, value, usual in (("filter", filter_, "all"), ("unseen", unseen, "keep"))
+        if value != usual
     )
+    if other:
+        what = f"the protocol {protocol} determines the filter, and which entities are kept"
+        raise InputError(what, got=other, do="leave it out")
+
+
+def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
+    """Say how far the chance levels of a data set that nobody counted may be off."""
+    limits = atlas.bounds(data)
+    if limits is None:
+        return ()
+    name = registry.find(atlas.facts(data).data.removesuffix(SUFFIX)).title
+    lines = [
+        f"approximate: nobody counted the candidates of {name}; all of its {limits.most:,} entities are "
+        f"taken. If up to {MOST_ANSWERS:.0%} of them were known answers and filtered:"
+    ]
+    for metric in made.expressions:
+        if not isinstance(metric, Metric):
+            continue
+        nulls = limits.nulls(metric)
+        levels = sorted(float(null.mean()) for null in nulls)
+        indices = sorted(index(null)(made[metric]) for null in nulls)
+        lines.append(
+            f"{metric}: chance {figure(levels[0])} to {figure(levels[1])}, "
+            f"index {figure(indices[0])} to {figure(indices[1])}"
+        )
+    return tuple(lines)
 
 
 def _known(chance: Chance | None, sizes: str | None) -> Chance:

@@ -197,17 +197,19 @@ def atlas_list(form: FormatOption = "table") -> None:
     evenrank atlas list -o atlas.csv
     """
     rows: list[Row] = []
-    for kept in sorted(map(atlas.facts, atlas.names()), key=lambda facts: facts.entities):
+    every = [*atlas.names(), *atlas.approximations()]
+    for kept in sorted(map(atlas.facts, every), key=lambda facts: facts.entities):
         dropped = atlas.facts(kept.data, unseen="drop")
         if kept == dropped:
             rows.append(_of_test(kept, "keep") | {"unseen": "either"})
         else:
             rows += [_of_test(kept, "keep"), _of_test(dropped, "drop")]
-    note = (
-        f"Mean number of candidates and chance levels: test triples, both sides, filtered; {INCLUDED}."
-    )
+    notes = [
+        f"Mean number of candidates and chance levels: test triples, both sides, filtered; {INCLUDED}.",
+        "Approximate: nobody counted the known answers; all entities are taken as candidates.",
+    ]
     optional = ("valid", "relations", "train", "test", "entities", "chance(hits@10)")
-    show_rows(rows, 2, [note], form, optional=optional)
+    show_rows(rows, 2, notes, form, optional=optional)
 
 
 def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
@@ -239,16 +241,24 @@ def atlas_show(
     rows = [
         {"split": split, "side": side}
         | _of_sizes(atlas.atlas(data, split, side, filter=KNOWN[filter_], unseen=unseen))
-        for split in facts.triples
+        for split in atlas.splits(data, unseen=unseen)
         for side in get_args(atlas.Sides)
     ]
+    limits = atlas.bounds(data)
     if form == "json":
-        echo_json(facts._asdict() | protocol | {"rows": rows})
+        more = {} if limits is None else {"bounds": limits._asdict()}
+        echo_json(facts._asdict() | protocol | more | {"rows": rows})
         return
     size = f"{facts.data}: {facts.entities:,} entities, {facts.relations:,} relations"
     words = "; ".join(f"{name}: {value}" for name, value in protocol.items())
     optional = ("sizes", "least", "most", "chance(mr)")
     notes = [size, f"{words}; {INCLUDED}"]
+    if limits is not None:
+        span = f"{limits.least:,} to {limits.most:,} candidates"
+        notes.append(f"nobody counted the known answers: targets have {span}")
+    left_out = [split for split in facts.triples if split not in atlas.splits(data, unseen=unseen)]
+    if left_out:
+        notes.append(f"not known for the split {', '.join(left_out)}")
     show_rows(rows, 2, notes, form, optional=optional, more="--format json")
 
 

@@ -13,6 +13,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import Order, Unseen, atlas, registry
 from evenrank.metrics.chance import Chance
 from evenrank.metrics.ties import Ties
+from evenrank.ranks.presets import Name as PresetName
 
 
 def split_metrics(texts: list[str] | None) -> list[str] | None:
@@ -85,6 +86,14 @@ Unit = Annotated[
 ]
 Samples = Annotated[int, typer.Option(help="Number of bootstrap samples or permutations.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+KindOption = Annotated[
+    Literal["ranks", "rankings"] | None,
+    typer.Option(
+        "--kind",
+        help="What the files hold: ranks of single targets, or rankings of queries with several answers "
+        "(needed for text files of others with a row per answer). By default as they say.",
+    ),
+]
 CandidatesOption = Annotated[
     int | None,
     typer.Option(min=1, help="Number of candidates per target, for files without that column."),
@@ -101,6 +110,10 @@ SizesOption = Annotated[
         "ranks, a table with columns size[,count[,weight]], or one number per line.",
     ),
 ]
+AnswersOption = Annotated[
+    int | None,
+    typer.Option("--answers", help="Number of answers of each query, for metrics such as map."),
+]
 SplitsOption = Annotated[
     str,
     typer.Option(
@@ -113,6 +126,14 @@ SidesOption = Annotated[atlas.Sides, typer.Option("--sides", help="The sides tha
 FilterOption = Annotated[
     Literal["all", "none"],
     typer.Option("--filter", help="Filtered by the known true answers of all splits, or raw (none)."),
+]
+ProtocolOption = Annotated[
+    PresetName | None,
+    typer.Option(
+        "--protocol",
+        help="Rank as this library does, e.g. grail: among 50 sampled negatives. It determines --filter "
+        "and --unseen.",
+    ),
 ]
 UnseenOption = Annotated[
     Unseen, typer.Option(help="Keep or drop entities and relations not seen in training.")

@@ -1,14 +1,21 @@
 """Knowledge graphs: read from files, bundled, or downloaded by the name of a benchmark.
 
 - `graph`      `Graph`: triples of ids in splits
+- `instants`   the times of triples in temporal graphs, and filters by time
+- `alignment`  `Alignment`: links between the entities of two graphs
+- `queries`    `Queries`: queries of several steps, with easy and hard answers
 - `layouts`    files of triples: which files there are, and what they are for
 - `text`       lines of text
+- `times`      their columns of times: numbers and dates
 - `orders`     the order of their columns
 - `registry`   the benchmarks known by name
 - `download`   checked downloads
 - `make_task`  the ranking task of a split
 - `strata`     keys that group ranks by properties of the training triples
 - `atlas`      candidate counts of benchmarks
+- `known`      what a graph tells of ranks whose files lack it
+- `packed`, `structure`, `sources`  its files in the package, and how they are made
+- `approximate`  bounds for benchmarks that nobody counted
 """
 
 from __future__ import annotations
@@ -24,6 +31,7 @@ from evenrank._internal.checks import check_type
 from evenrank._internal.files import expanded
 from evenrank.errors import InputError
 from evenrank.graphs import registry
+from evenrank.graphs.alignment import is_alignment
 from evenrank.graphs.graph import Finding, Graph, Order, Unseen, check_unseen
 from evenrank.graphs.layouts import read
 from evenrank.graphs.registry import Entry
@@ -39,6 +47,7 @@ def load(
     unseen: Unseen = "keep",
     name: str | None = None,
     columns: Order | None = None,
+    inference: str | os.PathLike[str] | None = None,
 ) -> Graph:
     """Load a graph from a folder, from a Parquet file, or a benchmark by its name.
 
@@ -59,6 +68,10 @@ def load(
     columns : {"hrt", "htr", "rht", "thr", "trh", "rth"}, optional
         The order of the columns in files that do not name them: h head, r relation, t tail. By default
         it is found by the names in them; if they leave a doubt, an error asks for it.
+    inference : path or str, optional
+        For inductive link prediction: the folder of the inference graph, whose splits are ranked, where
+        `path` is that of the training graph. The result is the inference graph; its relations are
+        numbered as in training.
 
     Returns
     -------
@@ -85,6 +98,8 @@ def load(
     if name is not None and not isinstance(name, str):
         raise InputError("the name of a graph must be a text", got=repr(name))
     check_unseen(unseen)
+    if inference is not None:
+        return _pair(path, inference, name, unseen, columns)
     folder = expanded(path)
     if path and os.path.exists(folder):  # Path("") is the folder one is in
         return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen, columns)
@@ -137,15 +152,54 @@ def where(entry: Entry) -> Place:
     return "download" if entry.mirrors else "numbers only"
 
 
+def _pair(
+    training: str | os.PathLike[str],
+    inference: str | os.PathLike[str],
+    name: str | None,
+    unseen: Unseen,
+    columns: Order | None,
+) -> Graph:
+    """Load the inference graph of an inductive pair; each is a folder or the name of a benchmark."""
+    check_type(inference, str | os.PathLike, "not the path of an inference graph")
+    first, second = (_folder(path) for path in (training, inference))
+    return _load(first, name or second.resolve().name, unseen, columns, inference=second)
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of a graph, or of a benchmark."""
+    folder = expanded(path)
+    if path and os.path.exists(folder):
+        return folder
+    entry = registry.lookup(path) if isinstance(path, str) else None
+    if entry is None:
+        do = registry.near(str(path))
+        raise InputError("no such folder or benchmark", got=repr(str(path)), do=do)
+    from evenrank.graphs.download import fetch
+
+    return _own(entry) or fetch(entry)
+
+
 def _load(
-    path: Path, name: str, unseen: Unseen, columns: Order | None, entry: Entry | None = None
+    path: Path,
+    name: str,
+    unseen: Unseen,
+    columns: Order | None,
+    entry: Entry | None = None,
+    inference: Path | None = None,
 ) -> Graph:
     """Read a graph and, for a benchmark, check that it is the published one."""
-    splits, entities, relations, remarks = read(path, columns)
-    graph = Graph.of(splits, entities=entities, relations=relations, name=name)
+    if path.is_dir() and is_alignment(path):
+        raise InputError(
+            f"{path} holds two graphs to align",
+            got="links between their entities",
+            do="load it with evenrank.graphs.alignment.Alignment.load",
+        )
+    found = read(path, columns, inference)
+    graph = Graph.of(found.splits, entities=found.entities, relations=found.relations, name=name)
+    times = {split: found.times[split] for split in graph.splits if split in found.times}
+    graph = replace(graph, remarks=found.remarks, times=times, instants=found.instants)
     if entry is not None:
         registry.check(entry, graph, path)
-    graph = replace(graph, remarks=remarks)
     return graph if unseen == "keep" else graph.drop_unseen()
 
 

@@ -5,7 +5,8 @@ leaves each of its targets `E - k + 1` candidates: the target, and every entity 
 answer. The null distribution of any metric depends on nothing else of a data set, so a histogram of
 these counts determines it exactly.
 
-The file of the package, and the user's own, hold a row per distinct count:
+The package holds its counts packed (`evenrank.graphs.packed`). The user's own atlas is a Parquet file
+with a row per distinct count:
 
 | column              |                                                                              |
 |---------------------|------------------------------------------------------------------------------|
@@ -16,19 +17,18 @@ The file of the package, and the user's own, hold a row per distinct count:
 | candidates, count   | number of candidates, filtered by all splits, and of targets that have it    |
 
 What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
-are the sum of the two; the number of triples of a split is the sum of the counts of one side. The
-package has the same counts as JSON as well, which is read without polars, whose import takes a while.
+are the sum of the two; the number of triples of a split is the sum of the counts of one side.
+
+Data sets that nobody counted, but whose sizes are known, are approximated
+(`evenrank.graphs.approximate`).
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import cache, partial
-from importlib.resources import as_file, files
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -39,23 +39,26 @@ from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import expanded, locked, replacing
 from evenrank._internal.reading import read_parquet, translated
 from evenrank.errors import InputError, Option
-from evenrank.graphs import registry, structure
+from evenrank.graphs import approximate, registry, structure
 from evenrank.graphs.graph import Graph, Unseen, check_unseen
+from evenrank.graphs.packed import Counts, Kinds, packaged
 from evenrank.metrics.chance import Dependence
 from evenrank.metrics.tally import Histogram
+from evenrank.ranks import presets
 
 if TYPE_CHECKING:
     import polars as pl
 
 Sides = Literal["head", "tail", "both"]
 Filter: TypeAlias = Literal["all"] | None
+TimeFilter: TypeAlias = Literal["aware", "agnostic"]
+AGNOSTIC = "-agnostic"  # after the name of a temporal data set whose filter does not look at times
 ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, the one asked for
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
 TEXTS = ("data", "unseen", "split", "side")
 MOST = 10**15  # triples of a data set, so that sums of counts do not overflow
 REBUILD = "delete it, and build its data sets again"
 FILE = "atlas.parquet"
-LIGHT = "atlas.json.gz"
 FOLDER = "EVENRANK_ATLAS"
 
 
@@ -85,12 +88,13 @@ def _dependence(
     sides: Sides,
     filter: Filter,  # noqa: A002  # the field's word
     unseen: Unseen,
+    time: TimeFilter | None = None,
 ) -> Dependence | None:
     """Describe which ranks depend on each other; None if the atlas does not know."""
     if not isinstance(data, Graph):
         return structure.of_benchmark(name, split, sides, filter, unseen)
-    graph = _drop(data) if unseen == "drop" else data
-    return structure.of_graph(graph, split, sides, filter)
+    graph = data.drop_unseen() if unseen == "drop" else data
+    return structure.of_graph(graph, split, sides, filter, time if graph.times else None)
 
 
 def atlas(
@@ -100,8 +104,14 @@ def atlas(
     *,
     filter: Filter = "all",  # noqa: A002  # the field's word
     unseen: Unseen = "keep",
+    protocol: presets.Name | None = None,
+    time: TimeFilter | None = None,
 ) -> Histogram:
     """Return the numbers of candidates of a data set's targets, which determine its chance levels.
+
+    Data sets whose files nobody counted are approximated by the number of their entities; `bounds` says
+    how far off that may be. Their files, once they are in the folder that EVENRANK_DATA names or in the
+    cache, are counted exactly.
 
     Parameters
     ----------
@@ -115,6 +125,13 @@ def atlas(
         "all" filters out the known true answers of all splits; None ranks raw.
     unseen : {"keep", "drop"}, default "keep"
         "drop" leaves out entities and relations not seen in training, as PyKEEN does.
+    protocol : str, optional
+        Rank as another library does, e.g. "grail" among 50 sampled negatives (`evenrank.ranks.presets`).
+        It determines `filter` and `unseen`.
+    time : {"aware", "agnostic"}, optional
+        For temporal data sets: whether known true answers are filtered where they have the time of the
+        query ("aware", the default), or at any time. The latter counts have a name of their own, too,
+        such as "icews14-agnostic".
 
     Returns
     -------
@@ -133,11 +150,21 @@ def atlas(
     Histogram(candidates, weight: 107 distinct of 6,268)
     >>> er.chance("mrr", er.atlas("WN18RR")).mean()
     0.000273...
+    >>> er.chance("hits@10", er.atlas("wn18rr-v1-ind", protocol="grail")).mean() * 51
+    10.0
     """
     check_choice("sides", sides, get_args(Sides))
     if filter is not None and not (isinstance(filter, str) and filter == "all"):
         raise InputError("unknown filter", got=repr(filter), allowed="'all', or None for raw")
-    counts = _counts(data, unseen)
+    rules = None if protocol is None else presets.preset(protocol)
+    if time is not None:
+        check_choice("time", time, get_args(TimeFilter))
+    data = _at_hand(data)
+    if time is not None and isinstance(data, str):
+        data = _timed(data, time)
+    if rules is not None:
+        filter, unseen = "all", rules.unseen  # noqa: A001
+    counts = _counts(data, unseen, time or "aware")
     if not isinstance(split, str) or split not in counts.splits:
         raise InputError(
             f"{data.name if isinstance(data, Graph) else data} has no triples in this split",
@@ -147,10 +174,57 @@ def atlas(
     rows = [row for side in ENDS if sides in (side, "both") for row in counts.splits[split][side]]
     size, count = np.array(rows, dtype=np.int64).T
     if filter is None:
-        size = np.full(len(rows), counts.entities)
+        size = np.full(len(rows), counts.entities if counts.raw is None else counts.raw)
+    if rules is not None:
+        _check_protocol(rules, counts.data, split)
+        if rules.negatives is not None:
+            size = np.full(len(rows), rules.negatives + 1)
+            return Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
     sizes = Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
-    known = partial(_dependence, data, counts.data, split, sides, filter, unseen)
+    known = partial(_dependence, data, counts.data, split, sides, filter, unseen, time)
     return sizes.knowing(known)
+
+
+def _check_protocol(rules: presets.Preset, data: str, split: str) -> None:
+    """Check that the atlas has the numbers of candidates of a library's protocol."""
+    entry = registry.lookup(data)
+    if rules.known == "given" and (entry is None or entry.candidates is None):
+        raise InputError(
+            f"the protocol {rules.name} ranks among candidates that come with the data",
+            got=data,
+            do="pass their numbers as sizes",
+        )
+    if rules.known == "earlier" and split != "test":
+        raise InputError(
+            f"the protocol {rules.name} filters {split} by train and {split}, the atlas by all splits",
+            got=f"split {split} of {data}",
+            do="count a graph by graph.task(split, protocol=...).candidates",
+        )
+
+
+def bounds(data: str) -> approximate.Bounds | None:
+    """Bound the number of candidates of a data set that is only approximated.
+
+    Parameters
+    ----------
+    data : str
+        The name of a data set.
+
+    Returns
+    -------
+    Bounds or None
+        The fewest and the most candidates of each target; None if the numbers are exact.
+
+    Examples
+    --------
+    >>> bounds("YAGO3-10")
+    Bounds(least=24638, most=123182)
+    >>> bounds("wn18rr")
+    """
+    found = _at_hand(data)
+    if isinstance(found, Graph) or not _counts(found, "keep").data.endswith(approximate.SUFFIX):
+        return None
+    return approximate.bounds(registry.find(_bare(data)))
 
 
 def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
@@ -179,9 +253,41 @@ def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
     Facts(data='wn18rr', entities=40559, relations=11,
           triples={'train': 86835, 'valid': 2824, 'test': 2924})
     """
+    data = _at_hand(data)
     counts = _counts(data, unseen)
     triples = {split: sum(n for _, n in sides["tail"]) for split, sides in counts.splits.items()}
+    entry = None if "train" in triples or isinstance(data, Graph) else registry.lookup(_bare(data))
+    if entry is not None:  # the training triples are known, but not the candidates of each
+        triples = {split: triples.get(split, n) for split, n in entry.splits.items()}
     return Facts(counts.data, counts.entities, counts.relations, triples)
+
+
+def splits(data: str | Graph, *, unseen: Unseen = "keep") -> list[str]:
+    """List the splits of a data set whose numbers of candidates are known.
+
+    Parameters
+    ----------
+    data : str or Graph
+        The name of a data set, or a graph.
+    unseen : {"keep", "drop"}, default "keep"
+        As in `atlas`.
+
+    Returns
+    -------
+    list of str
+        Their names.
+
+    Raises
+    ------
+    InputError
+        If the atlas lacks the data set.
+
+    Examples
+    --------
+    >>> splits("wn18rr"), splits("fb15k")
+    (['train', 'valid', 'test'], ['valid', 'test'])
+    """
+    return list(_counts(_at_hand(data), unseen).splits)
 
 
 def names() -> list[str]:
@@ -197,48 +303,103 @@ def names() -> list[str]:
     >>> "wn18rr" in names()
     True
     """
-    return [*_light(), *(_names(_own()) if own_file().exists() else ())]
+    return [*packaged(), *(_names(_own()) if own_file().exists() else ())]
+
+
+def approximations() -> list[str]:
+    """List the data sets that are approximated, as nobody counted their candidates.
+
+    Returns
+    -------
+    list of str
+        Their names.
+
+    Examples
+    --------
+    >>> "yago310" in approximations()
+    True
+    """
+    counted = {*map(_key, names())}
+    return [
+        entry.name
+        for entry in registry.entries().values()
+        if registry.key(entry.name) not in counted and approximate.counts(entry) is not None
+    ]
+
+
+def _bare(name: str) -> str:
+    """Return the name of a data set without the mark of an approximation."""
+    return name.removesuffix(approximate.SUFFIX)
+
+
+def _at_hand(data: str | Graph) -> str | Graph:
+    """Return the graph of a data set that nobody counted, if its files are at hand; else the name."""
+    if not isinstance(data, str):
+        return data
+    entry = registry.lookup(_bare(data))
+    if entry is None or entry.candidates is not None or entry.name in packaged():
+        return data
+    if _find(entry.name, names()):  # the user's own, which is not read for what the package has
+        return data
+    from evenrank.graphs import where
+
+    place = where(entry)
+    if place not in ("EVENRANK_DATA", "cache"):
+        return data
+    return _loaded(entry.name, *map(os.environ.get, ("EVENRANK_DATA", "EVENRANK_CACHE")))
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, *_folders: str | None) -> Graph:
+    """Load a graph once while the folders that are looked through are the same."""
+    from evenrank.graphs import load
+
+    return load(name)
 
 
 def _names(rows: pl.DataFrame) -> list[str]:
     return rows["data"].unique(maintain_order=True).to_list()
 
 
-class _Counts(NamedTuple):
-    """The rows of one data set: candidates and count, by split and side."""
+def _timed(data: str, time: TimeFilter) -> str:
+    """Return the name of a temporal data set with one of the two filters."""
+    name = _bare(data).removesuffix(AGNOSTIC)
+    if _find(name + AGNOSTIC, packaged()) is None and _find(name + AGNOSTIC, names()) is None:
+        raise InputError("the triples of this data set have no times", got=data, do="leave out time")
+    return name + AGNOSTIC * (time == "agnostic")
 
-    data: str
-    entities: int
-    relations: int
-    splits: dict[str, dict[str, list[tuple[int, int]]]]
 
-
-def _counts(data: str | Graph, unseen: Unseen) -> _Counts:
+def _counts(data: str | Graph, unseen: Unseen, time: TimeFilter = "aware") -> Counts:
     """Return the counts of one data set, with or without entities not seen in training."""
     check_unseen(unseen)
     if isinstance(data, Graph):
-        graph = _drop(data) if unseen == "drop" else data
-        kinds = _by_name(_count(graph, graph.name)).get(graph.name, {})
-        none = _Counts(graph.name, len(graph.entities), len(graph.relations), {})
+        graph = data.drop_unseen() if unseen == "drop" else data
+        kinds = by_name(_count(graph, graph.name, time)).get(graph.name, {})
+        none = Counts(graph.name, len(graph.entities), len(graph.relations), {})
         return next(iter(kinds.values()), none)
     check_type(data, str, "not a data set", allowed="a name, or a Graph")
-    name = _find(data, _light())
+    data = _bare(data)
+    name = _find(data, packaged())
     if name is not None:
-        return _light()[name][unseen]
+        return packaged()[name][unseen]
     if own_file().exists():  # read only for names that the package lacks
-        own = _by_name(_own())
+        own = by_name(_own())
         name = _find(data, own)
         if name is not None:
             return own[name][unseen]
-    raise _unknown(data)
+    entry = registry.lookup(data)
+    found = None if entry is None else approximate.counts(entry)
+    if found is None:
+        raise _unknown(data)
+    return found
 
 
-def _by_name(rows: pl.DataFrame) -> dict[str, dict[str, _Counts]]:
+def by_name(rows: pl.DataFrame) -> dict[str, Kinds]:
     """Group rows of the atlas by data set and treatment of unseen entities."""
-    found: dict[str, dict[str, _Counts]] = {}
+    found: dict[str, Kinds] = {}
     for data, unseen, entities, relations, split, side, candidates, count in rows.iter_rows():
         kinds = found.setdefault(data, {})
-        one = kinds.setdefault(unseen, _Counts(data, entities, relations, {}))
+        one = kinds.setdefault(unseen, Counts(data, entities, relations, {}))
         one.splits.setdefault(split, {}).setdefault(side, []).append((candidates, count))
     return found
 
@@ -247,8 +408,9 @@ def _unknown(name: str) -> InputError:
     """Build the error for a name that the atlas lacks."""
     entry = registry.lookup(name)
     if entry is not None:
-        do = f"add them by `evenrank atlas build FOLDER --name {entry.name}`"
-        return InputError("the atlas has no candidate counts of this data set", got=entry.title, do=do)
+        do = f"pass sizes, e.g. {entry.entities}x1000 for that many candidates of each of 1,000 targets"
+        got = f"{entry.title}, with {entry.entities:,} entities"
+        return InputError("only the number of entities of this data set is known", got=got, do=do)
     known = {registry.key(name): name for name in names()}
     close = [known[key] for key in get_close_matches(registry.key(name), known, 3, 0.5)]
     do = f"did you mean {' or '.join(close)}?" if close else "see `evenrank atlas list`"
@@ -264,6 +426,10 @@ def _find(name: str, names: Iterable[str]) -> str | None:
 
 def _key(name: str) -> str:
     entry = registry.lookup(name)
+    if entry is None and registry.key(name).endswith(registry.key(AGNOSTIC)):
+        bare = registry.key(name).removesuffix(registry.key(AGNOSTIC))
+        entry = registry.lookup(bare)
+        return registry.key((entry.name if entry else bare) + AGNOSTIC)
     return registry.key(entry.name if entry else name)
 
 
@@ -308,18 +474,16 @@ def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
         )
     called = graph.name if name is None else name
     entry = registry.lookup(called)
-    rules = (graph, _drop(graph))
-    return pl.concat([_count(one, entry.name if entry else called) for one in rules])
+    called = entry.name if entry else called
+    rules = (graph, graph.drop_unseen())
+    tables = [_count(one, called) for one in rules]
+    if graph.times:
+        tables += [_count(one, called + AGNOSTIC, "agnostic") for one in rules]
+    return pl.concat(tables)
 
 
-def _drop(graph: Graph) -> Graph:
-    return Graph.of(
-        graph.splits, entities=graph.entities, relations=graph.relations, name=graph.name, unseen="drop"
-    )
-
-
-def _count(graph: Graph, name: str) -> pl.DataFrame:
-    """Count the candidates of every target of a graph."""
+def _count(graph: Graph, name: str, time: TimeFilter = "aware") -> pl.DataFrame:
+    """Count the candidates of every target of a graph; in a temporal one, with this filter by time."""
     import polars as pl
 
     def rows(side: str, split: str, candidates: Ints) -> pl.DataFrame:
@@ -340,17 +504,21 @@ def _count(graph: Graph, name: str) -> pl.DataFrame:
         [
             rows(side, split, candidates)
             for side in ENDS
-            for split, candidates in _candidates(graph, side).items()
+            for split, candidates in _candidates(graph, side, time).items()
         ]
     )
 
 
-def _candidates(graph: Graph, side: str) -> dict[str, Ints]:
+def _candidates(graph: Graph, side: str, time: TimeFilter = "aware") -> dict[str, Ints]:
     """Count the candidates of each triple on a side, by split."""
     given, asked = ENDS[side]
     entities, triples = len(graph.entities), np.concatenate(list(graph.splits.values()))
+    queries = triples[:, 1] * entities + triples[:, given]
+    if graph.times and time == "aware":  # queries at different times are different ones
+        times = np.concatenate([graph.times[split] for split in graph.splits])
+        queries = np.unique(np.column_stack([queries, times]), axis=0, return_inverse=True)[1].ravel()
     # numbered, so that the next product cannot overflow
-    _, query = np.unique(triples[:, 1] * entities + triples[:, given], return_inverse=True)
+    _, query = np.unique(queries, return_inverse=True)
     answers = np.sort(query * entities + triples[:, asked])  # np.unique hashes: 140 ms, not 15
     # a duplicate triple is one known answer
     known = np.bincount(answers[np.diff(answers, prepend=-1) > 0] // entities)
@@ -399,7 +567,7 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
 
     names, path = [name for rows in tables for name in _names(rows)], own_file()
     for name in names:
-        if _find(name, _light()):
+        if _find(name, packaged()):
             what = "the atlas of the package has a data set of this name"
             raise InputError(what, got=repr(name), do="choose another name")
     try:
@@ -430,29 +598,6 @@ def own_file() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("evenrank", appauthor=False) / FILE
-
-
-@cache
-def _light() -> dict[str, dict[str, _Counts]]:
-    content = json.loads(gzip.decompress((files("evenrank.graphs") / LIGHT).read_bytes()))
-    return {
-        data: {unseen: _Counts(*one) for unseen, one in kinds.items()} for data, kinds in content.items()
-    }
-
-
-def write_structure(graphs: Sequence[Graph]) -> None:
-    """Write which ranks depend on each other, for the data sets of the package."""
-    entries = [(registry.lookup(graph.name), graph) for graph in graphs]
-    named = [(entry.name if entry else graph.name, graph, _drop(graph)) for entry, graph in entries]
-    with as_file(files("evenrank.graphs") / FILE) as path:
-        structure.write(named, path.with_name(structure.FILE))
-
-
-def write_light() -> None:
-    """Write the counts of the package as JSON, after its Parquet file was built."""
-    with as_file(files("evenrank.graphs") / FILE) as path:
-        text = json.dumps(_by_name(_read(path)), separators=(",", ":"))
-        path.with_name(LIGHT).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _own() -> pl.DataFrame:

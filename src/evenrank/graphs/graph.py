@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from hashlib import sha256
 from html import escape
@@ -19,6 +19,7 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
 from evenrank._internal.terminal import wrapped
 from evenrank.errors import Advice, InputError, Option
+from evenrank.graphs.instants import Time, check_times
 from evenrank.graphs.make_task import Candidates, Given, Sides, ask, triples_of, types
 from evenrank.ranks import presets as protocols
 from evenrank.ranks.task import Outside, Task
@@ -55,6 +56,11 @@ class Graph:
         What `unseen="drop"` left out, in words.
     remarks : tuple of str, default ()
         What the reader of the files found, in words.
+    times : dict of str to array of int, default {}
+        In a temporal graph, the ids of the first and the last time of each triple, of shape (n, 2). They
+        are equal if the triple holds at a single time.
+    instants : sequence of str or range, default range(0)
+        The names of the times in their order, or a range if there are only ids.
 
     Examples
     --------
@@ -76,6 +82,8 @@ class Graph:
     unseen: Unseen = "keep"
     dropped: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    times: dict[str, Ints] = field(default_factory=dict)
+    instants: Names = range(0)
 
     def __post_init__(self) -> None:
         """Make the arrays read-only, so that the hash stays true."""
@@ -86,7 +94,7 @@ class Graph:
                 got=repr(given)[:40],
                 do="create graphs with Graph.of",
             )
-        for triples in self.splits.values():
+        for triples in (*self.splits.values(), *self.times.values()):
             triples.flags.writeable = False
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
@@ -112,6 +120,7 @@ class Graph:
         ----------
         train : array_like or mapping of str to array_like
             The training triples, a row (head, relation, tail) of ids each; or all splits by their names.
+            Rows of a temporal graph have the id of a time as well, or those of the first and the last.
         valid, test : array_like, optional
             The triples of the other splits.
         entities, relations : int, range or iterable of str, optional
@@ -153,7 +162,9 @@ class Graph:
         order = [*(split for split in SPLITS if split in given), *(s for s in given if s not in SPLITS)]
         check_order(columns)
         taken = [columns.index(letter) for letter in "hrt"]
-        arrays = {split: as_triples(split, given[split])[:, taken] for split in order}
+        facts = {split: as_triples(split, given[split], times=2) for split in order}
+        times = _times(facts)
+        arrays = {split: rows[:, taken] for split, rows in facts.items()}
         if not len(arrays["train"]):
             raise InputError("the train split has no triples", do="add at least one")
         named, kinds = _names("entities", entities), _names("relations", relations)
@@ -164,6 +175,8 @@ class Graph:
             named or range(int(rows[:, ::2].max()) + 1),
             kinds or range(int(rows[:, 1].max()) + 1),
             splits,
+            times=times,
+            instants=range(max((int(part.max(initial=-1)) for part in times.values()), default=-1) + 1),
         )
         return graph if unseen == "keep" else graph.drop_unseen()
 
@@ -189,6 +202,7 @@ class Graph:
         entity, relation = (np.cumsum(mask) - 1 for mask in seen)
         lost = {split: (rows, text) for split, rows, text in self._unseen()}
         kept = {s: t[~lost[s][0]] if s in lost else t for s, t in self.splits.items()}
+        times = {s: t[~lost[s][0]] if s in lost else t for s, t in self.times.items()}
         notes = [f"{text}; left out (unseen: drop)" for _, text in lost.values()]
         gone = [int((~mask).sum()) for mask in seen]
         if any(gone):
@@ -203,6 +217,8 @@ class Graph:
             "drop",
             tuple(notes),
             self.remarks,
+            times,
+            self.instants,
         )
 
     @property
@@ -243,6 +259,7 @@ class Graph:
         seed: int = 0,
         outside: Outside = "raise",
         protocol: protocols.Name | None = None,
+        time: Time | None = None,
     ) -> Task:
         """Build the ranking task of a split: by default tails, then heads, filtered.
 
@@ -266,6 +283,11 @@ class Graph:
             alone.
         protocol : str, optional
             Filter, compare scores and break ties as another library does (`evenrank.ranks.presets`).
+        time : {"aware", "overlap", "agnostic"}, optional
+            In a temporal graph, which known triples are filtered: those with the same time as the query
+            ("aware", the default; an interval is the same if both ends are), those that hold at one of
+            its times ("overlap"), or all ("agnostic"). Queries end with their time: the id of a time, or
+            two if there are intervals.
 
         Returns
         -------
@@ -285,7 +307,17 @@ class Graph:
         >>> load("nations").task("test", sides="relation", filter=None)
         Task(201 targets of 116 distinct queries among 55 candidates)
         """
-        return ask(self, split, sides, filter, candidates, seed, outside, protocol)
+        return ask(self, split, sides, filter, candidates, seed, outside, protocol, time)
+
+    @property
+    def temporal(self) -> bool:
+        """Whether triples have times."""
+        return bool(self.times)
+
+    @cached_property
+    def intervals(self) -> bool:
+        """Whether some triple holds at more than a single time."""
+        return any((part[:, 0] != part[:, 1]).any() for part in self.times.values())
 
     @property
     def num_entities(self) -> int:
@@ -352,9 +384,14 @@ class Graph:
         """Hash of the content, independent of file format, order of rows and numbering."""
         entity, entities = _canonical(self.entities)
         relation, relations = _canonical(self.relations)
-        digest = sha256(json.dumps([entities, relations]).encode())
+        named = [entities, relations]
+        if self.times:
+            named.append(len(self.instants) if isinstance(self.instants, range) else [*self.instants])
+        digest = sha256(json.dumps(named).encode())
         for split, triples in sorted(self.splits.items()):
             rows = _numbered(triples, entity, relation)
+            if self.times:
+                rows = np.concatenate([rows, self.times[split]], axis=1)
             digest.update(json.dumps([split, len(rows)]).encode())
             digest.update(rows[np.lexsort(rows.T[::-1])].astype("<i8").tobytes())
         return digest.hexdigest()[:16]
@@ -392,6 +429,12 @@ class Graph:
         def judge(severity: Literal["note", "warning"], texts: Iterable[str], fine: str) -> None:
             found.extend([(severity, text) for text in texts if text] or [("ok", fine)])
 
+        if self.times:
+            kind = "intervals" if self.intervals else "time points"
+            found.append(("ok", f"{len(self.instants):,} times; triples hold at {kind}"))
+            ill = sum(int((part[:, 0] > part[:, 1]).sum()) for part in self.times.values())
+            if ill:
+                found.append(("note", f"{ill:,} triples end before they begin"))
         found += [("note", remark) for remark in self.remarks]
         keys = self._keys()
         repeats = (self._share(s, (k[1:] == k[:-1]).sum(), "are duplicates") for s, k in keys.items())
@@ -428,8 +471,12 @@ class Graph:
         keys = h * relations + r  # there are at most 10^9 of each, so this cannot overflow
         if entities**2 * relations > np.iinfo(np.int64).max:
             keys = np.unique(keys, return_inverse=True)[1]  # but the next product could
+        keys = keys * entities + t
+        if self.times:
+            both = np.concatenate([self.times[split] for split in self.splits])
+            keys = np.unique(np.column_stack([keys, both]), axis=0, return_inverse=True)[1].ravel()
         ends = np.cumsum([len(triples) for triples in self.splits.values()])
-        parts = np.split(keys * entities + t, ends[:-1])
+        parts = np.split(keys, ends[:-1])
         return {split: np.sort(part) for split, part in zip(self.splits, parts, strict=True)}
 
     def __repr__(self) -> str:
@@ -472,8 +519,8 @@ def check_unseen(unseen: Any) -> None:
         raise InputError("unknown value of unseen", got=repr(unseen), allowed=allowed)
 
 
-def as_triples(split: str, values: ArrayLike) -> NDArray[Any]:
-    """Check that an array has the shape and the type of ids of triples."""
+def as_triples(split: str, values: ArrayLike, *, times: int = 0) -> NDArray[Any]:
+    """Check that an array has the shape and the type of ids of triples, and perhaps of times."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -484,13 +531,25 @@ def as_triples(split: str, values: ArrayLike) -> NDArray[Any]:
         raise InputError(f"{split} is not an array of ids", got=got, do="move it to the CPU") from None
     if array.shape == (0,):
         array = np.empty((0, 3), dtype=np.int64)
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iuf":
+    if array.ndim != 2 or not 3 <= array.shape[1] <= 3 + times or array.dtype.kind not in "iuf":
         raise InputError(
             f"{split} must be an array of ids, a row per triple",
             got=f"shape {array.shape} of {array.dtype}",
             allowed="whole numbers of shape (n, 3): head, relation, tail",
         )
     return array
+
+
+def _times(facts: Mapping[str, NDArray[Any]]) -> dict[str, Ints]:
+    """Return the times of the triples of each split; none if there are three columns."""
+    widths = {split: rows.shape[1] for split, rows in facts.items() if len(rows)}
+    if len({*widths.values()}) > 1:
+        got = ", ".join(f"{split} {width}" for split, width in widths.items())
+        raise InputError("the splits have different numbers of columns", got=got)
+    if 3 in widths.values() or not widths:
+        return {}
+    empty = np.zeros((0, 2), dtype=np.int64)
+    return {s: check_times(s, rows[:, 3:]) if len(rows) else empty for s, rows in facts.items()}
 
 
 def _names(what: str, names: int | range | Iterable[str] | None) -> Names | None:
@@ -549,6 +608,7 @@ def _misnumbered(names: Names) -> bool:
 def described(graph: Graph, columns: int = 100, note: Callable[[str], str] = str) -> str:
     """Write sizes, hash and notes in aligned lines of so many columns; `note` words each note."""
     counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
+    counts |= {"times": len(graph.instants)} if graph.times else {}
     counts |= {split: len(triples) for split, triples in graph.splits.items()}
     width = max(map(len, counts))
     figures = max(len(f"{count:,}") for count in counts.values())

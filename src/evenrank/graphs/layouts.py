@@ -12,6 +12,9 @@
 Each may be gzipped. `text` splits lines, `orders` finds the order of the columns, and polars numbers
 names; a malformed line is an error that names the line.
 
+Files of temporal graphs have a fourth column, a time, or a fourth and a fifth, the first and the last
+time at which the triple holds (`times`). Their whole numbers are ids, which `entity2id.txt` may name.
+
 Further known triples (`facts.txt`) become a split of their own. If there is an inference graph
 (`inference.txt` or `msg.txt`), that is the graph: its triples are the split train, and relations are
 numbered as in the training graph.
@@ -27,11 +30,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evenrank._internal.arrays import Ints
 from evenrank._internal.reading import content, read_array, read_parquet, translated
 from evenrank.errors import InputError
 from evenrank.graphs.graph import FACTS, PARTS, SPLITS, Order, as_triples, check_order, ids
 from evenrank.graphs.orders import arranged, parts
-from evenrank.graphs.text import HEADERS, Table, read_text
+from evenrank.graphs.text import HEADERS, Table, read_text, width_of
+from evenrank.graphs.times import INTERVAL, POINT, columns_of, read_times
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,6 +49,8 @@ class Content(NamedTuple):
     entities: list[str] | None
     relations: list[str] | None
     remarks: tuple[str, ...] = ()
+    times: dict[str, NDArray[Any]] = {}  # noqa: RUF012  # of a tuple, never changed
+    instants: Sequence[str] | range = range(0)
 
 
 STEMS = {split: split for split in SPLITS} | {
@@ -86,16 +93,47 @@ LOOKED_FOR = (
 )
 
 
-def read(path: Path, columns: Order | None = None) -> Content:
-    """Read a folder of splits, or one Parquet file with all of them."""
+class Files(NamedTuple):
+    """The tables of a graph, the usual order of their columns, and the names of their ids."""
+
+    tables: dict[str, Table]
+    usual: Order = "hrt"
+    entities: list[str] | None = None
+    relations: list[str] | None = None
+
+
+def read(path: Path, columns: Order | None = None, inference: Path | None = None) -> Content:
+    """Read a folder of splits, or one Parquet file with all of them; or a pair of inductive graphs."""
     if columns is not None:
         check_order(columns)
+    found = _read(path)
+    if inference is None:
+        return _content(found, path, columns)
+    other = _read(inference)
+    names = (found.entities, found.relations, other.entities, other.relations)
+    if "train" not in found.tables or any(name is not None for name in names):
+        raise InputError(
+            "an inductive pair needs two folders with train files of names",
+            got=f"{path} and {inference}",
+            do="store names as text, without dictionaries",
+        )
+    graph = "inference" if "inference" in other.tables else "train"
+    tables = {"train": found.tables["train"], "inference": other.tables[graph]}
+    for split in ("valid", "test", FACTS):
+        table = other.tables.get(f"inference_{split}", other.tables.get(split))
+        if table is not None:
+            tables[f"inference_{split}"] = table
+    return _content(Files(tables), path, columns)
+
+
+def _read(path: Path) -> Files:
+    """Find the files of a graph, and read them as tables."""
     if path.is_file():
         if path.suffix.lower() != ".parquet":
             raise InputError(
                 "a graph is loaded from a folder or a Parquet file", got=path, do="pass its folder"
             )
-        return _content(_partition(_parquet(path)), path, columns)
+        return Files(_partition(_parquet(path)))
     files: dict[str, Path] = {}
     layouts: dict[str, str] = {}
     present = sorted(path.iterdir())
@@ -109,6 +147,9 @@ def read(path: Path, columns: Order | None = None) -> Content:
         if role:
             files[role] = file
             layouts.setdefault(layout, file.name)
+    mixed = {role for role, file in files.items() if file.name.lower().startswith(OPENKE)}
+    if layouts.keys() == {"text", "OpenKE"} and mixed <= {"entities", "relations"}:
+        return _with_dictionaries(files, path)
     if len(layouts) > 1:
         got = " and ".join(f"{name} ({layout})" for layout, name in layouts.items())
         raise InputError(f"{path}: more than one layout", got=got, do="keep the files of one")
@@ -116,7 +157,7 @@ def read(path: Path, columns: Order | None = None) -> Content:
     if len(tables) == 1 and layouts.keys() <= {"Parquet"}:
         table = _parquet(tables[0])
         if not files or "split" in table.frame.columns:
-            return _content(_partition(table), path, columns)
+            return Files(_partition(table))
     layout = next(iter(layouts), "")
     names = [dictionary(files.pop(role, None), layout) for role in ("entities", "relations")]
     if "train" not in files and "inference" not in files:
@@ -126,15 +167,36 @@ def read(path: Path, columns: Order | None = None) -> Content:
             allowed=LOOKED_FOR,
         )
     usual = ORDER.get(layout, "hrt")
-    splits = {
-        split: files[split] for split in dict.fromkeys((*SPLITS, *OTHERS.values())) if split in files
-    }
-    return _content(
-        {split: _triples(file, split, layout, usual) for split, file in splits.items()},
-        path,
-        columns,
-        usual,
-        *names,
+    splits = _in_order(files)
+    return Files(
+        {split: _triples(file, split, layout, usual) for split, file in splits.items()}, usual, *names
+    )
+
+
+OPENKE = ("train2id", "valid2id", "test2id", "entity2id", "relation2id")
+
+
+def _in_order(files: Mapping[str, Path]) -> dict[str, Path]:
+    names = dict.fromkeys((*SPLITS, *OTHERS.values()))
+    return {split: files[split] for split in names if split in files}
+
+
+def _with_dictionaries(files: dict[str, Path], path: Path) -> Files:
+    """Read text files of triples beside the dictionaries of OpenKE, with or without counts of lines."""
+    names = [dictionary(files.pop(role, None), "OpenKE") for role in ("entities", "relations")]
+    tables = {split: _triples(file, split, "text", "hrt") for split, file in _in_order(files).items()}
+    if "train" not in tables:
+        raise InputError(f"{path}: no train split", got=", ".join(f.name for f in files.values()))
+    if all(_numbers(table) for table in tables.values()):
+        tables = {split: _whole(table, *PARTS) for split, table in tables.items()}
+    return Files(tables, "hrt", *names)
+
+
+def _numbers(table: Table) -> bool:
+    """Whether all parts of triples are whole numbers."""
+    columns = [table.frame[part] for part in PARTS]
+    return all(
+        column.dtype.is_integer() or bool(column.str.contains(r"^\d+$").all()) for column in columns
     )
 
 
@@ -145,20 +207,23 @@ def _triples(file: Path, split: str, layout: str, usual: Order) -> Table:
         return _array(file, split)
     if layout in ("OpenKE", "LibKGE"):
         return _whole(_text(file, parts(usual), counted=layout == "OpenKE"), *PARTS)
-    return _text(file, PARTS, "\t,; ")
+    raw = content(file)
+    more = WIDTHS.get(width_of(raw, "\t,; "), ())
+    with translated(file):
+        table = read_text(raw, file, (*PARTS, *more), "\t,; ", counted=False)
+    return _whole(table, *PARTS) if more and _numbers(table) else table
 
 
-def _content(
-    tables: Mapping[str, Table],
-    path: Path,
-    order: Order | None,
-    usual: Order = "hrt",
-    entities: list[str] | None = None,
-    relations: list[str] | None = None,
-) -> Content:
+WIDTHS = {4: POINT, 5: INTERVAL}
+
+
+def _content(files: Files, path: Path, order: Order | None) -> Content:
     """Arrange the columns, find the graph to rank on, and number its names."""
+    tables, usual, entities, relations = files
     remarks = [note for table in tables.values() for note in table.notes]
+    times, instants, dated = _times(tables, path)
     arrangement, notes = arranged(tables, order, usual, str(path))
+    notes += dated
     training = arrangement.get("train") if "inference" in arrangement else None
     if "inference" in arrangement:
         if entities is not None or any(
@@ -186,7 +251,23 @@ def _content(
         for split, table in numbered.items()
         if split in arrangement
     }
-    return Content(arrays, entities, relations, (*remarks, *notes, *_beside(path, entities, relations)))
+    remarks += [*notes, *_beside(path, entities, relations)]
+    return Content(arrays, entities, relations, tuple(remarks), times, instants)
+
+
+def _times(
+    tables: Mapping[str, Table], path: Path
+) -> tuple[dict[str, Ints], Sequence[str] | range, list[str]]:
+    """Read the times of a temporal graph; none if its files have three columns."""
+    kinds = {split: columns_of(table) for split, table in tables.items()}
+    if not any(kinds.values()):
+        return {}, range(0), []
+    if len({*kinds.values()}) > 1:
+        got = ", ".join(f"{split} {3 + len(kind)}" for split, kind in kinds.items())
+        raise InputError(f"{path}: the files have different numbers of columns", got=got)
+    if "inference" in tables:
+        raise InputError(f"{path}: an inference graph with times is not supported", got="4 or 5 columns")
+    return read_times(tables)
 
 
 TRAINING = "training graph"
@@ -202,6 +283,8 @@ def _inference(
         return table.frame["head"].is_in(names) & table.frame["tail"].is_in(names)
 
     graph, notes = {"train": tables["inference"]}, list[str]()
+    if training is not None:
+        _check_shared(tables["inference"], training)
     own = _entities(tables["inference"])
     about = f"the graph is the inference graph, {len(tables['inference'].frame):,} triples, split train"
     other = _entities(training) if training is not None else own.clear()
@@ -226,6 +309,19 @@ def _inference(
             graph[KNOWN] = training._replace(frame=training.frame.filter(known), lines=None)
             notes.append(f"{known.sum():,} of its triples are between these entities: split {KNOWN}")
     return graph, [about, *notes]
+
+
+def _check_shared(inference: Table, training: Table) -> None:
+    """Check that a model of the training graph knows some relation of the inference graph."""
+    own, known = (table.frame["relation"].unique().sort() for table in (inference, training))
+    if own.is_in(known.implode()).any():
+        return
+    got = f"relations such as {own[0]!r}, and {known[0]!r} in training"
+    raise InputError(
+        f"{inference.where.rstrip(': ')}: the inference graph shares no relation with training",
+        got=got,
+        do="load graphs that belong together, and check the order of their columns",
+    )
 
 
 KNOWN = "training"  # triples of the training graph that are known answers in the inference graph
@@ -263,8 +359,9 @@ def dictionary(file: Path | None, layout: str) -> list[str] | None:
     """Read a dictionary: names in the order of their ids."""
     if file is None:
         return None
-    counted = layout == "OpenKE"
-    table = _text(file, ("name", "id") if counted else ("id", "name"), "\t ", counted=counted)
+    openke = layout == "OpenKE"
+    counted = openke and content(file).lstrip().partition(b"\n")[0].strip().isdigit()
+    table = _text(file, ("name", "id") if openke else ("id", "name"), "\t ", counted=counted)
     frame = _whole(table, "id").frame
     table.refuse(frame["name"].is_null(), "empty name", "name")
     for column in ("id", "name"):

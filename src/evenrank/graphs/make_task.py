@@ -16,6 +16,8 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.columns import LARGEST
 from evenrank._internal.reading import content, reason
 from evenrank.errors import InputError, Option
+from evenrank.graphs.instants import KINDS, Time, filtered
+from evenrank.ranks.dependence import TIMED
 from evenrank.ranks.lists import Lists
 from evenrank.ranks.presets import Preset, preset
 from evenrank.ranks.protocol import All, Listed, Protocol, Typed
@@ -44,9 +46,15 @@ def ask(
     seed: int,
     outside: Outside,
     protocol: str | None = None,
+    time: Time | None = None,
 ) -> Task:
     """Build the task of `Graph.task`."""
     triples = triples_of(graph, split)
+    if time is not None and (not isinstance(time, str) or time not in KINDS):
+        raise InputError("unknown filter by time", got=repr(time), allowed=", ".join(KINDS))
+    if time is not None and not graph.times:
+        raise InputError(f"the triples of {graph.name} have no times", got=f"time={time!r}")
+    when = graph.times.get(split)
     if not len(triples):
         raise InputError(f"split {split} of {graph.name} has no triples")
     rules = preset(protocol) if protocol is not None else None
@@ -63,8 +71,12 @@ def ask(
         own = rules.known == "given" and isinstance(candidates, Mapping)
         filter = () if own else rules.filters(split, graph.splits)  # noqa: A001
         outside = "add" if rules.outside == "add" else outside
+        if rules.negatives is not None and isinstance(candidates, str) and candidates == "all":
+            candidates = rules.negatives
         if rules.once:
-            triples = triples[np.sort(np.unique(triples, axis=0, return_index=True)[1])]
+            whole = triples if when is None else np.concatenate([triples, when], axis=1)
+            first = np.sort(np.unique(whole, axis=0, return_index=True)[1])
+            triples, when = triples[first], None if when is None else when[first]
     filters = _filters(graph, filter)
     known = np.concatenate([np.zeros((0, 3), np.int64), *(triples_of(graph, name) for name in filters)])
     seen = tuple(graph.splits) if rules is not None and rules.typed == "all" else graph.training
@@ -77,7 +89,15 @@ def ask(
     if not asked:
         raise InputError("a task needs at least one side", got="none")
     repeats = rules is not None and rules.repeats
-    parts = [_side(graph, side, triples, known, given, outside, repeats) for side in asked]
+    dated = None
+    if when is not None:
+        empty = np.zeros((0, 2), dtype=np.int64)
+        dated = (
+            when,
+            np.concatenate([empty, *(graph.times[name] for name in filters)]),
+            time or "aware",
+        )
+    parts = [_side(graph, side, triples, known, given, outside, repeats, dated) for side in asked]
     if outside == "add" and isinstance(kind, Typed | Listed):
         kind = replace(kind, targets_added=True)
     facts = Protocol(
@@ -89,6 +109,7 @@ def ask(
         candidates=kind,
         unseen=graph.unseen,
         preset=protocol,
+        extra={} if dated is None else {TIMED: f"{dated[2]} filter" if filters else "no filter"},
     )
     task = Task(tuple(part for one in parts for part in one.parts), facts, graph.vocabulary)
     return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
@@ -154,6 +175,7 @@ def _side(
     given: Given | None,
     outside: Outside,
     repeats: bool,
+    dated: tuple[Ints, Ints, Time] | None = None,
 ) -> Task:
     if not isinstance(side, str) or side not in HOLES:
         raise InputError("unknown side", got=repr(side), allowed=SIDES)
@@ -167,11 +189,20 @@ def _side(
         # the target is added to its own list, even if the list contains it
         values = np.insert(lists.values, lists.first[1:], answers)
         lists = Lists(lists.first + np.arange(len(lists.first)), values)
+    queries, others = _query(side, triples), _query(side, known)
+    keys: dict[str, NDArray[Any]] = {}
+    right = _answer(side, known, entities)
+    if dated is not None:
+        when, past, kind = dated
+        queries, others, right = filtered(
+            kind, (queries, when), (others, past), right, intervals=graph.intervals
+        )
+        keys["time"] = _times(graph, when)
     return Task.of(
-        _query(side, triples),
+        queries,
         answers,
         size=size,
-        known=(_query(side, known), _answer(side, known, entities)) if len(known) else None,
+        known=(others, right) if len(others) else None,
         candidates=lists,
         group=group,
         outside=outside,
@@ -182,8 +213,19 @@ def _side(
             "relation": _names(graph.relations)[triples[:, 1]],
             "tail": _names(graph.entities)[triples[:, 2]],
             "side": np.full(len(triples), side, dtype=object),
+            **keys,
         },
     )
+
+
+def _times(graph: Graph, when: Ints) -> NDArray[Any]:
+    """Name the times of triples: a point, or the first and the last of an interval."""
+    names = _names(graph.instants)
+    if not graph.intervals:
+        return names[when[:, 0]]
+    code, first = np.unique(when, axis=0, return_inverse=True)
+    labels = np.array([f"{names[a]} to {names[b]}" for a, b in code.tolist()], dtype=object)
+    return np.asarray(labels[first.ravel()])
 
 
 def _query(side: str, triples: Ints) -> Ints:

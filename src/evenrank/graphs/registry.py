@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from evenrank._internal.checks import check_type
 from evenrank._internal.reading import content
@@ -58,6 +58,11 @@ class Entry:
         Size of each file, unpacked.
     mirrors : sequence of str, default ()
         Patterns of the addresses of the files.
+    candidates : int, optional
+        Number of candidates of every target, where results are not ranked among all entities: negatives
+        that come with the data set, and the target; or the entities of the test links, in alignment.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether the numbers count entities not seen in training.
 
     Examples
     --------
@@ -83,6 +88,8 @@ class Entry:
     files: Mapping[str, str] = field(default_factory=dict)
     bytes: Mapping[str, int] = field(default_factory=dict)
     mirrors: Sequence[str] = ()
+    candidates: int | None = None
+    unseen: Literal["keep", "drop"] = "keep"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -236,6 +243,8 @@ def check(entry: Entry, graph: Graph, folder: Path) -> None:
     InputError
         If the graph differs.
     """
+    if entry.unseen == "drop":
+        graph = graph.drop_unseen()
     sizes = {"entities": len(graph.entities), "relations": len(graph.relations)}
     sizes |= {split: len(triples) for split, triples in graph.splits.items()}
     published = {"entities": entry.entities, "relations": entry.relations, **entry.splits}

@@ -12,24 +12,27 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenrank.graphs.graph import Graph
+from evenrank.graphs.instants import Time
 from evenrank.metrics.chance import Dependence
 from evenrank.ranks.dependence import of_task
+from evenrank.ranks.task import Task
 
 FILE = "structure.json.gz"
 SPLITS = ("valid", "test")  # training triples are ranked too rarely to be stored
 DEGREE = 16
 NONE = np.zeros(0, dtype=np.int64)
 Stored = dict[str, Any]
+Ask: TypeAlias = Callable[[str, Any, Literal["all"] | None], Task]
 
 
 def of_graph(
@@ -37,6 +40,7 @@ def of_graph(
     split: str,
     sides: Literal["head", "tail", "both"],
     filter: Literal["all"] | None,  # noqa: A002  # the field's word
+    time: Time | None = None,
 ) -> Dependence:
     """Describe which ranks of a graph depend on each other.
 
@@ -44,7 +48,7 @@ def of_graph(
     ----------
     graph : Graph
         The graph.
-    split, sides, filter
+    split, sides, filter, time
         The split and the sides that are ranked, and the filter, as for `Graph.task`.
 
     Returns
@@ -52,7 +56,7 @@ def of_graph(
     Dependence
         The histograms that variances are computed from.
     """
-    return of_task(graph.task(split, sides=sides, filter=filter))
+    return of_task(graph.task(split, sides=sides, filter=filter, time=time))
 
 
 def of_benchmark(
@@ -76,22 +80,41 @@ def of_benchmark(
     """
     kinds = _stored().get(name, {})
     stored = kinds.get(unseen, kinds.get("keep", {})).get(split, {}).get(filter or "raw")
-    if stored is None:
-        return None
+    return None if stored is None else of_stored(stored, sides)
+
+
+def of_stored(stored: Stored, sides: Literal["head", "tail", "both"]) -> Dependence:
+    """Read what `describe` wrote for a split and a filter.
+
+    Parameters
+    ----------
+    stored : dict
+        The arrays as text.
+    sides : {"head", "tail", "both"}
+        The sides that are ranked.
+
+    Returns
+    -------
+    Dependence
+        The histograms that variances are computed from.
+    """
     asked = [side for side in ("tail", "head") if sides in (side, "both")]
-    size, share = (np.concatenate([_array(stored[side][i]) for side in asked]) for i in (0, 1))
+    size = np.concatenate([_array(stored[side][0]) for side in asked])
+    share = np.concatenate([_shares(*stored[side]) for side in asked])
     first, second, mass = map(_array, stored["across"]) if sides == "both" else (NONE, NONE, NONE)
     total = float(stored["targets"] * len(asked))
     return Dependence(total, size, share, first, second, mass.astype(float))
 
 
-def describe(graph: Graph) -> Stored:
-    """Describe a graph for the file.
+def describe(ask: Ask, splits: Iterable[str]) -> Stored:
+    """Describe a data set for the file.
 
     Parameters
     ----------
-    graph : Graph
-        A graph, with or without entities not seen in training.
+    ask : callable
+        Builds the task for a split, a side ("tail", "head" or "both") and a filter ("all" or None).
+    splits : iterable of str
+        Its splits.
 
     Returns
     -------
@@ -99,29 +122,25 @@ def describe(graph: Graph) -> Stored:
         The arrays as text, by split and filter.
     """
     found: Stored = {}
-    for split in SPLITS:
-        for name, rule in (("all", "all"), ("raw", None)):
-            if not len(graph.splits.get(split, ())):
-                continue
-            one: Stored = {"targets": len(graph.splits[split])}
+    for split in (split for split in SPLITS if split in splits):
+        rules: tuple[tuple[str, Literal["all"] | None], ...] = (("all", "all"), ("raw", None))
+        for name, rule in rules:
+            one: Stored = {}
             for side in ("tail", "head"):
-                alone = of_task(graph.task(split, sides=side, filter=rule))
-                one[side] = [_text(alone.sizes), _text(alone.shares)]
-            both = of_task(graph.task(split, filter=rule)).condensed(DEGREE)
+                task = ask(split, side, rule)
+                alone = of_task(task)
+                one["targets"] = len(task)
+                one[side] = [_text(alone.sizes), _pairs(alone.sizes, alone.shares)]
+            both = of_task(ask(split, "both", rule)).condensed(DEGREE)
             one["across"] = [_text(column) for column in (both.first, both.second, both.mass)]
             found.setdefault(split, {})[name] = one
     return found
 
 
-def write(graphs: Iterable[tuple[str, Graph, Graph]], path: Path) -> None:
-    """Write the file for graphs by name, with and without entities not seen in training."""
-    content: Stored = {}
-    for name, kept, dropped in graphs:
-        content[name] = {"keep": describe(kept)}
-        if dropped.hash != kept.hash:
-            content[name]["drop"] = describe(dropped)
-    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
-    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+def write(stored: Mapping[str, Mapping[str, Stored]], folder: Path) -> None:
+    """Write the file for data sets by name and treatment of unseen entities."""
+    text = json.dumps(stored, separators=(",", ":"), sort_keys=True)
+    (folder / FILE).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
 @cache
@@ -129,6 +148,22 @@ def _stored() -> Stored:
     data = (files("evenrank.graphs") / FILE).read_bytes()
     content: Stored = json.loads(gzip.decompress(data))
     return content
+
+
+def _pairs(sizes: NDArray[Any], shares: NDArray[Any]) -> str:
+    """Encode shares: as numbers of pairs of targets if the targets are filtered from each other.
+
+    Each pair then has the share 1 / (n + 1), if there are n candidates. Whole numbers compress better.
+    """
+    pairs = np.rint(shares * (sizes + 1))
+    whole = np.allclose(pairs / (sizes + 1), shares, rtol=1e-12, atol=0)
+    return _text(pairs.astype(np.int64) if whole and (pairs < 2**31).all() else shares)
+
+
+def _shares(sizes: str, shares: str) -> NDArray[Any]:
+    """Undo `_pairs`."""
+    found = _array(shares)
+    return found if shares[0] == "f" else found / (_array(sizes) + 1)
 
 
 def _text(array: NDArray[Any]) -> str:

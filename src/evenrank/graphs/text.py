@@ -36,9 +36,13 @@ HEADERS = {
         "head": "head h subject subj s source src from head_id h_id head_entity subject_id",
         "relation": "relation r predicate pred p rel relation_id r_id type predicate_id",
         "tail": "tail t object obj o target dst to tail_id t_id tail_entity object_id",
+        "time": "time timestamp date year",
+        "since": "since start begin start_time valid_from",
+        "until": "until end end_time valid_to",
     }.items()
     for word in words.split()
 }
+MOST_COLUMNS = 5  # of a triple, and the first and the last time at which it holds
 
 
 class Table(NamedTuple):
@@ -105,6 +109,27 @@ def read_text(
         left_out.insert(0, f"the spaces around {trimmed:,} name{'s' * (trimmed > 1)}")
     notes = (f"{file.name}: left out {' and '.join(left_out)}",) if left_out else ()
     return Table(frame, f"{file}:", first, lines, named, notes)
+
+
+def width_of(raw: bytes, separators: str) -> int:
+    """Return the number of columns: 4 or 5 if the first line ends with one or two times, else 3."""
+    plain = "\t" if b"\t" in raw else separators
+    if any(_fits(raw, mark, 3) for mark in plain):
+        return 3
+    head = next((line for line in raw.split(b"\n") if line.strip(BLANK)), b"").strip(BLANK)
+    rows = [head.lstrip(b"# ").split(mark.encode()) for mark in plain]
+    if any(len(row) == 3 for row in rows):
+        return 3
+    words = {"time", "since", "until"}
+    for row in rows:
+        ends = [cell.decode(errors="replace") for cell in row[3:]]
+        dated = all(
+            any(c.isdigit() or c == "#" for c in cell) or HEADERS.get(_word(cell)) in words
+            for cell in ends
+        )
+        if 4 <= len(row) <= MOST_COLUMNS and dated:
+            return len(row)
+    return 3
 
 
 Lines: TypeAlias = tuple[bytes, Sequence[int] | None, list[str]]  # text, line numbers, what was left out

@@ -273,7 +273,7 @@ class Model(ABC):
         """Factor the score by the two columns of a query that are given."""
 
         def check(batch: Ints) -> None:
-            if batch.shape[1] != 3:
+            if not 3 <= batch.shape[1] <= 5:  # what follows a triple is its time, which is ignored
                 raise InputError(
                     "a model needs queries of three columns: head, relation, tail",
                     got=f"{batch.shape[1]} columns",

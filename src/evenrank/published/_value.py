@@ -12,6 +12,7 @@ import numpy as np
 
 from evenrank.errors import InputError, NullDistributionError, Option, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, Expression, no_direction
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.ranks.evaluation import bare
@@ -78,7 +79,9 @@ class PublishedValue:
     @property
     def metric(self) -> Metric | Statistic:
         """The metric itself, without its adjustment."""
-        return bare(self.expression)
+        metric = bare(self.expression)
+        assert not isinstance(metric, QueryMetric)  # `adjustable` rejects these
+        return metric
 
     @property
     def ends_at_one(self) -> bool:
@@ -149,6 +152,11 @@ def adjustable(name: str | Expression) -> Expression:
             do="adjust the micro average, or pass sizes= with the weights= of the tasks",
         ) from None
     metric = bare(expression)
+    if isinstance(metric, QueryMetric):
+        raise NullDistributionError(
+            f"published values of {metric} cannot be adjusted: the numbers of answers are unknown",
+            do=f'compute its chance level: er.chance("{metric}", sizes=..., answers=...)',
+        )
     if metric == Statistic("count"):
         raise NullDistributionError("count does not depend on the ranks: there is no chance level")
     if metric.increasing is None:

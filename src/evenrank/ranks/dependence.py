@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HOLE = -1  # the unknown part of a query, as in tasks
 TRIPLE = ("head", "relation", "tail")
+TIMED = "time"  # the key of the times of queries, and the entry of the protocol if they have some
 MOST_SHARED = 50_000  # shared triples that files of ranks hold
 
 ESTIMATED = "z: the number of known triples that queries share is estimated from numbers of candidates"
@@ -205,7 +206,7 @@ class Crossings:
 
 def _shared_triples(task: Task) -> dict[str, NDArray[Any]] | None:
     """Find the filtered triples that are asked for from two sides, and name their parts."""
-    if not {*TRIPLE, "side"} <= task.keys.keys():
+    if not {*TRIPLE, "side"} <= task.keys.keys() or TIMED in task.protocol.extra:
         return None
     parts = [part for part in task.parts if part.side in TRIPLE]
     triples, names = [], []
@@ -246,9 +247,16 @@ class Coded:
 
     @classmethod
     def of(
-        cls, keys: Mapping[str, NDArray[Any]], known: Mapping[str, NDArray[Any]] | None
+        cls,
+        keys: Mapping[str, NDArray[Any]],
+        known: Mapping[str, NDArray[Any]] | None,
+        *,
+        timed: bool = False,
     ) -> Coded | None:
-        """Number entities and relations; None if the keys do not identify triples."""
+        """Number entities and relations; None if the keys do not identify triples.
+
+        A relation at different times counts as different ones, if queries have times.
+        """
         if not {*TRIPLE, "side"} <= keys.keys() or not len(keys["side"]):
             return None
         side = np.asarray(keys["side"])
@@ -258,6 +266,8 @@ class Coded:
         n, more = len(side), len(extra["head"])
         entity = columns.encode([_both(keys["head"], keys["tail"], extra["head"], extra["tail"])])[0]
         relation = columns.encode([_both(keys["relation"], extra["relation"])])[0]
+        if timed and TIMED in keys and not more:
+            relation = columns.encode([relation, keys[TIMED]])[0]
         triples = np.stack([entity[:n], relation[:n], entity[n : 2 * n]], axis=1)
         others = (entity[2 * n : 2 * n + more], relation[n:], entity[2 * n + more :])
         shared = None if known is None else np.stack(others, axis=1).astype(np.int64)

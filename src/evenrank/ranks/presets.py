@@ -13,6 +13,8 @@ treated, how ties are broken, and how scores are compared. They follow the sourc
     dgl-ke      DGL-KE 0.1.2, models/general_models.py, dataloader/sampler.py
     ogb         OGB 1.3.6, linkproppred/evaluate.py
     torchkge    TorchKGE 0.17.7, evaluation.py, utils/operations.py, utils/modeling.py
+    grail       kkteru/grail, test_ranking.py, and the 50 negatives of its paper
+    tkbc        facebookresearch/tkbc, tkbc/models.py, tkbc/datasets.py, for temporal graphs
 
 `graph.task("test", protocol="libkge")` creates a task as the library does, `rank` compares scores as it
 does, and the ranks keep the preset, so that `evaluate` uses its tie-breaking rule.
@@ -37,7 +39,9 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.protocol import Protocol
 
 Scores = NDArray[np.float32]
-Name = Literal["pykeen", "libkge", "rotate", "openke", "ampligraph", "dgl-ke", "ogb", "torchkge"]
+Name = Literal[
+    "pykeen", "libkge", "rotate", "openke", "ampligraph", "dgl-ke", "ogb", "torchkge", "grail", "tkbc"
+]
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,9 @@ HANDICAP = Yardstick(
 class Preset:
     """The default protocol of a library.
 
-    `known`: the splits that filter: "all"; "earlier", which is train, valid and the ranked split; or
-    "given", none, because the candidates that come with the data contain no known answers.
+    `known`: the splits that filter: "all"; "train"; "earlier", which is train, valid and the ranked
+    split; or "given", none, because the candidates that come with the data contain no known answers.
+    `negatives`: how many candidates are sampled for each query, if not all are ranked.
     `outside`, `repeats`: whether a target is added to candidates that lack it, and whether a candidate
     counts as often as it is listed. `typed`: the splits that define the types of relations.
     `once`: whether duplicate triples of a split are ranked once. `chance`: whether z-scores take ranks
@@ -136,7 +141,7 @@ class Preset:
 
     name: Name
     ties: Ties
-    known: Literal["all", "earlier", "given"] = "all"
+    known: Literal["all", "train", "earlier", "given"] = "all"
     unseen: Literal["keep", "drop"] = "keep"
     outside: Literal["raise", "add"] = "raise"
     repeats: bool = False
@@ -144,10 +149,12 @@ class Preset:
     once: bool = False
     yardstick: Yardstick | None = None
     chance: Chance = "scorer"
+    negatives: int | None = None
 
     def filters(self, split: str, splits: Iterable[str]) -> tuple[str, ...]:
         """Return the splits whose true answers are filtered when a split is ranked."""
-        names = ("train", "valid", split) if self.known == "earlier" else tuple(splits)
+        earlier = ("train",) if self.known == "train" else ("train", "valid", split)
+        names = earlier if self.known in ("train", "earlier") else tuple(splits)
         return tuple(name for name in splits if name in names)
 
 
@@ -163,6 +170,11 @@ PRESETS: dict[str, Preset] = {
         Preset("dgl-ke", "pessimistic", yardstick=HANDICAP),
         Preset("ogb", "realistic", known="given", outside="add", repeats=True),
         Preset("torchkge", "pessimistic"),
+        # its paper ranks among 50 negatives; its code draws 49, so that there are 50 candidates. It may
+        # draw one twice, or the target. An unstable sort breaks ties.
+        Preset("grail", "expected", known="train", negatives=50),
+        # known answers at the time of the query are filtered, which is the default of temporal graphs
+        Preset("tkbc", "pessimistic"),
     )
 }
 

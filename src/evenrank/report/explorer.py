@@ -24,7 +24,7 @@ from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
 from evenrank.graphs.atlas import Filter, Sides, facts, names
 from evenrank.metrics.adjusted import Expression
-from evenrank.metrics.chance import NullDistribution, chance
+from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published import Candidates, PublishedValue, Setting, adjust_table, adjustable
@@ -145,7 +145,7 @@ def _levels(candidates: Candidates, metrics: Sequence[Metric | Statistic]) -> di
     }
 
 
-def moments(null: NullDistribution) -> tuple[float, float]:
+def moments(null: Null) -> tuple[float, float]:
     """Return mean and standard deviation."""
     return float(null.mean()), float(null.std())
 

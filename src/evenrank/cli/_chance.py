@@ -114,7 +114,7 @@ def chance_command(
     limits = None if data is None else atlas.bounds(data)
     if limits is not None:
         content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
-        ends = sorted(float(end.mean()) for end in limits.nulls(null.metric))
+        ends = sorted(float(end.mean()) for end in limits.nulls(null.metric, null.sizes.n))
         content |= {"mean from": ends[0], "mean to": ends[1]}
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
@@ -240,6 +240,7 @@ def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
     limits = atlas.bounds(data)
     if limits is None:
         return ()
+    targets = int(str(made.protocol.extra["tasks"]).replace(",", ""))
     name = registry.find(atlas.facts(data).data.removesuffix(SUFFIX)).title
     lines = [
         f"approximate: nobody counted the candidates of {name}; all of its {limits.most:,} entities are "
@@ -248,7 +249,7 @@ def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
     for metric in made.expressions:
         if not isinstance(metric, Metric):
             continue
-        nulls = limits.nulls(metric)
+        nulls = limits.nulls(metric, targets)
         levels = sorted(float(null.mean()) for null in nulls)
         indices = sorted(index(null)(made[metric]) for null in nulls)
         lines.append(

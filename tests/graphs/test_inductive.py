@@ -206,10 +206,8 @@ def test_a_pair_of_folders_is_loaded_as_its_inference_graph(tmp_path):
     assert graph.task("test", sides="tail").candidates.tolist() == [2]
     named_ = er.load(train, inference=inference, name="pair", unseen="drop")
     assert named_.name == "pair"
-    assert (
-        er.load(train, inference=write(tmp_path / "other", inference=NEW, inference_test=TEST))
-        is not None
-    )
+    other = write(tmp_path / "other", inference=[("c", "b", "d")], inference_test=[("d", "z", "c")])
+    assert named(er.load(train, inference=other), "test") == [("d", "z", "c")]
 
 
 def test_relations_of_a_pair_have_the_numbers_of_the_training_graph_alone(tmp_path):

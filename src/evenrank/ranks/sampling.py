@@ -26,8 +26,8 @@ def sample(task: Task, k: int, seed: int = 0, *, each: bool = False) -> Task:
     target, with which `estimate_full` estimates the metrics of the full ranking; it is absent if targets
     of a query compete, which are then candidates besides the sample.
 
-    With `each`, every target has a sample of its own, which depends on the target, too, as in GraIL. Other
-    targets of its query may be in it if they are not known.
+    With `each`, every target has a sample of its own, which depends on the target, too, as in GraIL.
+    Other targets of its query may be in it if they are not known.
     """
     k = columns.integer("the number of sampled candidates", k, 1)
     seed = columns.integer("seed", seed, 0)

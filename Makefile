@@ -37,8 +37,10 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
 	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/chance.py
+	$(BIN)/python benchmarks/answers.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/rank.py
+	$(BIN)/python benchmarks/together.py
 	$(BIN)/python benchmarks/evaluator.py
 	$(BIN)/python benchmarks/scorers.py
 	$(BIN)/python benchmarks/atlas.py

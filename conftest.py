@@ -17,6 +17,7 @@ NEEDS = {
     "integrations/lightning": "lightning",
     "integrations/pykeen/_evaluator": "pykeen",
     "integrations/pykeen/_metrics": "pykeen",
+    "integrations/ir_measures": "ir_measures",
     "integrations/torchmetrics": "torchmetrics",
 }
 collect_ignore = [

@@ -90,6 +90,41 @@ def coverage(times: int) -> None:
     print("mean ranks: rare large ranks dominate, and intervals of samples without them are too short")
 
 
+def population(queries: int = 100_000) -> er.Rankings:
+    """Generate queries whose numbers of answers and difficulty vary widely."""
+    rng = np.random.default_rng(2)
+    count = np.minimum(rng.geometric(0.3, queries), 12)
+    skill = rng.gamma(1.0, 1.0, queries)
+    positions = []
+    for m, s in zip(count.tolist(), skill.tolist(), strict=True):
+        place = np.unique(np.floor(200 * rng.random(3 * m) ** (1 + 2 * s)).astype(int) + 1)
+        positions.append(np.sort(rng.permutation(place)[:m]))
+    return er.Rankings.of(positions, candidates=200)
+
+
+def of_queries(times: int) -> None:
+    """Estimate the coverage of intervals of metrics of several answers, per query."""
+    whole, metrics = population(), ("map", "ndcg@10", "recall@10", "success@10")
+    truth = {metric: float(whole.values(metric).mean()) for metric in metrics}
+    print(f"\ncoverage for queries with several answers, {times:,} test sets each; truth", end=" ")
+    print(", ".join(f"{k} {v:.4g}" for k, v in truth.items()), end="\n\n")
+    print(f"{'queries':>7}  {'method':10}  {'  '.join(f'{m:23}' for m in metrics)}")
+    for n in (20, 200, 2000):
+        for method in METHODS:
+            rng, hits = np.random.default_rng(n), dict.fromkeys(metrics, 0)
+            for seed in range(times):
+                part = whole[rng.integers(0, len(whole), n)]
+                made = er.intervals(part, *metrics, method=method, samples=1000, seed=seed)
+                for metric in metrics:
+                    hits[metric] += made[metric].low <= truth[metric] <= made[metric].high
+            cells = []
+            for metric in metrics:
+                share = hits[metric] / times
+                goal = "" if n < 200 else f"93 to 97 {judged(LOW <= share <= HIGH, times)}"
+                cells.append(f"{share:6.1%} {goal:16}")
+            print(f"{n:7,}  {method:10}  {'  '.join(cells)}".rstrip())
+
+
 # Dependence ---------------------------------------------------------------------------------------
 
 
@@ -340,6 +375,7 @@ def main() -> None:
     speed(few=50 if quick else 200)
     print()
     coverage(times=100 if quick else 2000)
+    of_queries(times=100 if quick else 1000)
     dependence(times=100 if quick else 1000)
     proportions(times=100 if quick else 1000)
     rejection(times=100 if quick else 4000)

@@ -145,7 +145,7 @@ def corrected() -> dict[tuple[str, str], dict[str, float]]:
             "index(mrr)": row["index"],
             "z(mrr)": row["z"],
         }
-        for row in er.published("hoyt2022", "mrr", chance="independent").rows()
+        for row in er.published.adjust_table("hoyt2022", "mrr", chance="independent").rows()
     }
 
 

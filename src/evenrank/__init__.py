@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 if _TYPE_CHECKING:
-    from evenrank import errors, integrations, models
+    from evenrank import errors, integrations, models, published
     from evenrank.graphs import Graph, load
     from evenrank.graphs.atlas import atlas
     from evenrank.graphs.strata import strata
@@ -30,9 +30,9 @@ if _TYPE_CHECKING:
     from evenrank.metrics.grammar import define, parse
     from evenrank.metrics.metric import GMR, HITS, HMR, IGMR, IMR, MEDIAN, MR, MRR, NDCG, Metric
     from evenrank.metrics.tally import Tally
-    from evenrank.published import adjust, baseline, published
+    from evenrank.published import adjust, baseline
     from evenrank.ranking import Factored, Scorer, cluster, rank
-    from evenrank.ranks import Evaluation, Protocol, Ranks, Task
+    from evenrank.ranks import Evaluation, Protocol, Rankings, Ranks, Task
     from evenrank.ranks.streams import stream
     from evenrank.report import explore, latex, report
     from evenrank.stats import across_datasets, averages, compare, evaluate, intervals, summarize_runs
@@ -58,6 +58,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "desiderata",
     # ranks
     "Ranks",
+    "Rankings",
     "Tally",
     "Protocol",
     "Evaluation",
@@ -80,7 +81,6 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "estimate_full",
     # published numbers
     "adjust",
-    "published",
     "atlas",
     "baseline",
     # reports
@@ -89,6 +89,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "explore",
     # modules
     "models",
+    "published",
     "integrations",
     "cluster",
     "errors",
@@ -104,25 +105,27 @@ _NAMES = {
     "metrics.grammar": "define parse",
     "metrics.metric": "GMR HITS HMR IGMR IMR MEDIAN MR MRR NDCG Metric",
     "metrics.tally": "Tally",
-    "published": "adjust baseline published",
+    "published": "adjust baseline",
     "ranking": "Factored Scorer rank",
-    "ranks": "Evaluation Protocol Ranks Task",
+    "ranks": "Evaluation Protocol Rankings Ranks Task",
     "ranks.streams": "stream",
     "report": "explore latex report",
     "stats": "across_datasets averages compare evaluate intervals summarize_runs",
     "stats.sampled": "estimate_full",
 }
-_PACKAGES = ("errors", "graphs", "integrations", "metrics", "models", "ranking", "ranks", "stats")
+_PACKAGES = (
+    *("errors", "graphs", "integrations", "metrics", "models", "published", "ranking", "ranks", "stats"),
+)
 _LATER = {name: (module, name) for module, names in _NAMES.items() for name in names.split()}
 _LATER |= {name: (name, "") for name in _PACKAGES} | {"cluster": ("ranking.cluster", "")}
 
 
 class _Package(_ModuleType):
-    """The type of this module: loading the packages `report` and `published` keeps their functions."""
+    """The type of this module: loading the package `report` keeps its function."""
 
     def __setattr__(self, name: str, value: _Any) -> None:
         """Set an attribute, as the import system does for a package that it has loaded."""
-        if not (name in ("report", "published") and isinstance(value, _ModuleType)):
+        if not (name == "report" and isinstance(value, _ModuleType)):
             super().__setattr__(name, value)
 
 

@@ -191,6 +191,24 @@ def test_rank_takes_the_protocol_from_its_options():
     assert "typed, as seen in train" in typed
 
 
+def test_rank_ranks_answers_together(tmp_path):
+    out = tmp_path / "rankings.parquet"
+    options = ("--data", "nations", "--answers", "together", "-q", "--format", "json")
+    content = json.loads(run("rank", NATIONS, *options, "-o", out, "-m", "map,z(ndcg@10)"))
+    want = er.rank(er.models.load(NATIONS), er.load("nations").task(), answers="together")
+    kept = er.Rankings.load(out)
+    assert kept.better.tolist() == want.better.tolist()
+    assert kept.answers.tolist() == want.answers.tolist()
+    assert content["rows"][0]["values"] == kept.evaluate("map", "z(ndcg@10)").to_dict()
+    assert content["protocol"]["answers"] == "together"
+    several = json.loads(run("rank", NATIONS, "nations/complex", *options, "-m", "map", "--by", "side"))
+    assert [row["side"] for row in several["rows"]] == ["head", "tail"]
+    assert [row["complex"]["map"] > row["nations-transe"]["map"] for row in several["rows"]] == [
+        True,
+        True,
+    ]
+
+
 def test_rank_notes_unseen_entities(tmp_path):
     (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
     (tmp_path / "test.txt").write_text("a\tr\td\n")

@@ -88,6 +88,10 @@ def folder(tmp_path_factory):
     er.rank(transe, nations.task()).save(folder / "ranks.parquet")
     er.rank(transe, nations.task(candidates=5)).save(folder / "sampled.parquet")
     (folder / "model.safetensors").write_bytes(NATIONS.read_bytes())
+    (folder / "results.csv").write_text("model,data,mrr,hits@1\nA,nations,0.81,0.69\n")
+    for name in ("rows", "more-rows"):
+        row = f"nations,{name},mrr,0.81,the authors\n"
+        (folder / f"{name}.csv").write_text(f"data,model,metric,printed,source\n{row}")
     (folder / "FOLDER").mkdir()
     for split, triples in nations.splits.items():
         lines = ["\t".join(named(nations, triple)) for triple in triples]
@@ -149,6 +153,7 @@ def test_examples_run(words, folder, foreign, monkeypatch, tmp_path):
     assert len(lines) == 2
     monkeypatch.chdir(foreign if words.startswith("evenrank import") else folder)
     monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
+    monkeypatch.setenv("EVENRANK_RECORD", str(tmp_path))
     for line in lines:
         spread = line.replace("*.parquet", "transe.parquet rotate.parquet")
         if line.startswith(ONLINE):

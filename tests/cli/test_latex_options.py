@@ -130,7 +130,7 @@ def test_models_of_one_name_are_named_by_their_files(nations, latex, tmp_path):
         ),
         (
             ["--interval", "delta", "--format", "latex", "--digits", "2"],
-            "tables of intervals and of average ranks have a fixed layout; got --digits",
+            "tables of intervals have a fixed layout; got --digits",
         ),
     ],
 )

@@ -30,7 +30,10 @@ CALLS = {
     "jsonl of a number": (lambda: topk.jsonl(3, NATIONS), "^not a path; got 3"),
     "wikikg90m of a list": (lambda: topk.wikikg90m([1]), r"^predictions must be a mapping; got \[1\]"),
     "wikikg90m of lists": (lambda: topk.wikikg90m({"h,r->t": [1]}), "^predictions must be a mapping"),
-    "trec of numbers": (lambda: trec.ranks(3, "q", candidates=9), "^not a path; got 3"),
+    "trec of numbers": (
+        lambda: trec.ranks(3, "q", candidates=9),
+        "^run must be a file, a table or a mapp",
+    ),
     "trec without a size": (lambda: trec.ranks("r", "q", candidates="x"), "^candidates must be"),
     "trec with a word": (lambda: trec.ranks("r", "q", candidates=9, relevant="x"), "^relevant must be"),
     "ogb of a list": (lambda: ogb.ranks([1, 2]), "^predictions must be a dictionary; got list"),

@@ -100,17 +100,10 @@ def test_invalid_metric_names_raise(text, message):
         ("accuracy", "is hits@1"),
         ("top-1 accuracy", "is hits@1"),
         ("Top-5", "is hits@5"),
-        ("HR@20", "is hits@20"),
-        ("recall@10", "with one answer per query, this is hits@10"),
-        ("index(recall@5)", "is hits@5"),
-        ("1/recall_at_3", "is hits@3"),
-        ("precision@3", "hits@k divided by k; use hits@3"),
-        ("map", "use mrr"),
-        ("MAP@10", "use mrr"),
-        ("nDCG@10", "use ndcg, which has no cutoff, or hits@10"),
-        ("mrr@10", "use mrr, or hits@10"),
-        ("ROC-AUC", "use index(mr): if all targets have equally many candidates, it is 2 AUC - 1"),
-        ("f1", "not a rank-based metric"),
+        ("topk accuracy", "is hits@10"),
+        ("f1", "f1@k requires a k"),
+        ("recall", "recall@k requires a k"),
+        ("rbp", "rbp requires a persistence; got 'rbp'; e.g. rbp(0.8)"),
         ("avg rank", "is mr"),
         ("z-score", "write z(mrr)"),
         ("zscore(hits@3)", "did you mean z(hits@3)?"),
@@ -126,7 +119,7 @@ def test_invalid_metric_names_raise(text, message):
         ("hits@1o", "write e.g. hits@10"),
         # by meaning, misspelled
         ("accurcy", "is hits@1"),
-        ("recal@5", "is hits@5"),
+        ("recal@5", "did you mean recall@5?"),
         ("foo", "write e.g. mrr, hits@10 or index(mrr)"),
     ],
 )
@@ -134,6 +127,30 @@ def test_advice_for_unknown_metrics(text, advice):
     with pytest.raises(er.errors.UnknownMetricError) as caught:
         er.parse(text)
     assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        *(("MAP@10", "map@10"), ("AP", "map"), ("P_5", "precision@5"), ("recall_at_3", "recall@3")),
+        *(
+            ("nDCG@10", "ndcg@10"),
+            ("ndcg_cut_10", "ndcg@10"),
+            ("map_cut_5", "map@5"),
+            ("R@20", "recall@20"),
+        ),
+        *(("HR@20", "success@20"), ("recip_rank", "mrr"), ("RR@10", "mrr@10"), ("ROC-AUC", "auc")),
+        *(
+            ("Rprec", "r_precision"),
+            ("R-precision", "r_precision"),
+            ("index(r-precision)", "index(r_precision)"),
+        ),
+        *(("rbp(0.80)", "rbp(0.8)"), ("err(3)@20", "err(3)@20"), ("ERR@5", "err@5"), ("F1@7", "f1@7")),
+    ],
+)
+def test_names_of_other_libraries_for_several_answers(text, name):
+    assert str(er.parse(text)) == name
+    assert er.parse(name) == er.parse(text)
 
 
 def test_what_is_advised_can_be_parsed():

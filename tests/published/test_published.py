@@ -384,7 +384,7 @@ def found(results):
 
 
 def test_a_table_is_adjusted_row_by_row(table):
-    results = er.published(table(LONG))
+    results = er.published.adjust_table(table(LONG))
     assert [row["model"] for row in results.rows()] == list("ABCABAA")  # the order of the file
     assert len(results) == 7
     for (_, data, metric), row in found(results).items():
@@ -394,25 +394,29 @@ def test_a_table_is_adjusted_row_by_row(table):
 
 
 def test_both_layouts_are_equivalent(table):
-    long, wide = er.published(table(LONG)), er.published(table(WIDE))
+    long, wide = er.published.adjust_table(table(LONG)), er.published.adjust_table(table(WIDE))
     assert found(long) == found(wide)
     memory = [dict(row) for row in csv.DictReader(io.StringIO(WIDE))]
-    assert found(er.published(memory)) == found(wide)
+    assert found(er.published.adjust_table(memory)) == found(wide)
     numbers = [{"model": "A", "data": "wn18rr", "mrr": 0.45, "hits@10": None}]
-    assert er.published(numbers).rows()[0]["value"] == 0.45
+    assert er.published.adjust_table(numbers).rows()[0]["value"] == 0.45
 
 
 def test_ranks_within_a_data_set(table):
-    rows = found(er.published(table(LONG)))
+    rows = found(er.published.adjust_table(table(LONG)))
     assert [rows[m, "wn18rr", "mrr"]["rank"] for m in "ABC"] == [1, 3, 1]  # ties share a rank
     assert [rows[m, "nations", "mrr"]["rank"] for m in "AB"] == [2, 1]
     worse = [{"model": m, "data": "wn18rr", "mr": x} for m, x in (("A", 900), ("B", 800), ("C", 1000))]
-    assert [row["rank"] for row in er.published(worse).rows()] == [2, 1, 3]  # small values are better
+    assert [row["rank"] for row in er.published.adjust_table(worse).rows()] == [
+        2,
+        1,
+        3,
+    ]  # small values are better
 
 
 def test_ranks_across_data_sets_compare_the_same_data_sets(table):
     """A and B have both data sets, C has one: C's set ranks all three, the other only A and B."""
-    results = er.published(table(LONG), "mrr")
+    results = er.published.adjust_table(table(LONG), "mrr")
     index = {key[:2]: row["index"] for key, row in found(results).items()}
     both = {m: (index[m, "wn18rr"] + index[m, "nations"]) / 2 for m in "AB"}
     sets = [([b.data for b in s.settings], s.model, s.rank, s.models) for s in results.mean_indices]
@@ -442,7 +446,7 @@ def test_mean_indices_by_brute_force(seed):
         for m, ds in chosen.items()
         for d in ds
     ]
-    results = er.published(rows)
+    results = er.published.adjust_table(rows)
     index = {(r["model"], r["data"]): r["index"] for r in results.rows()}
     want = set()
     for common in {frozenset(ds) for ds in chosen.values()}:
@@ -472,7 +476,7 @@ def test_settings_are_compared_separately():
             "sides": "tail",
         },
     ]
-    results = er.published(rows)
+    results = er.published.adjust_table(rows)
     assert [row["rank"] for row in results.rows()] == [2, 1, 1, 1]
     assert {row["data"] for row in results.rows()} == {"wn18rr"}
     assert len(results.settings) == 3
@@ -481,7 +485,9 @@ def test_settings_are_compared_separately():
         "wn18rr (tail, head; train, valid, test; keep), wn18rr (tail, head; train, valid, test; drop)"
         in (str(results))
     )
-    defaults = er.published([{"model": "A", "data": "wn18rr", "mrr": 0.48}], unseen="drop", sides="tail")
+    defaults = er.published.adjust_table(
+        [{"model": "A", "data": "wn18rr", "mrr": 0.48}], unseen="drop", sides="tail"
+    )
     assert defaults.rows()[0]["unseen"] == "drop"
     assert defaults.rows()[0]["sides"] == "tail"
 
@@ -495,7 +501,7 @@ def test_null_distributions_are_computed_once(monkeypatch):
             super().__init__(metric, sizes, dependence=dependence)
 
     monkeypatch.setattr(_setting, "NullDistribution", Counted)
-    er.published("hoyt2022", "mrr", "median")
+    er.published.adjust_table("hoyt2022", "mrr", "median")
     assert len(made) == 8
     assert set(made.values()) == {1}
 
@@ -503,7 +509,7 @@ def test_null_distributions_are_computed_once(monkeypatch):
 def test_results_are_written_in_every_format(table):
     lines = LONG.split()
     text = "\n".join([f"{lines[0]},source", f"{lines[1]},Paper & Co", *(f"{x}," for x in lines[2:])])
-    results = er.published(table(text))
+    results = er.published.adjust_table(table(text))
     text = str(results)
     assert repr(results) == results.text() == text
     assert "read as fractions: mrr; as percent: hits@10" in text
@@ -523,15 +529,15 @@ def test_results_are_written_in_every_format(table):
     }
     assert content["settings"][0]["tasks"] == "6,268"
     assert results.to_markdown().count("\n| --- |") == 2
-    assert results.to_latex().count(r"\begin{tabular}") == 2
+    assert results.to_latex().count(r"\begin{tabular}") == 3  # two metrics, and the mean indices
     assert results._repr_html_().count("<table>") == 2
-    alone = er.published([{"model": "A", "data": "wn18rr", "mr": 400}])
+    alone = er.published.adjust_table([{"model": "A", "data": "wn18rr", "mr": 400}])
     assert len(alone.tables()) == 1  # no comparison across data sets, and no note on percent
     assert "read as" not in str(alone)
 
 
 def test_corner_cases_of_csv(table):
-    plain = found(er.published(table(LONG)))
+    plain = found(er.published.adjust_table(table(LONG)))
     for name, text, encoding in [
         ("bom.csv", LONG, "utf-8-sig"),
         ("crlf.csv", LONG.replace("\n", "\r\n"), "utf-8"),
@@ -544,10 +550,10 @@ def test_corner_cases_of_csv(table):
         ("case.csv", LONG.replace("model,data,metric,value", "Model,DATA,Metric,Value"), "utf-8"),
         ("names.csv", LONG.replace("mrr", "Mean Reciprocal Rank").replace("wn18rr", "WN18RR"), "utf-8"),
     ]:
-        assert found(er.published(table(text, name, encoding))) == plain, name
-    comma = er.published(table('model,data,mrr\n"Müller, A. ""β""",wn18rr,0.4\n'))
+        assert found(er.published.adjust_table(table(text, name, encoding))) == plain, name
+    comma = er.published.adjust_table(table('model,data,mrr\n"Müller, A. ""β""",wn18rr,0.4\n'))
     assert comma.rows()[0]["model"] == 'Müller, A. "β"'
-    lines = er.published(table('model,data,mrr\n"of two\nlines",wn18rr,0.4\n'))
+    lines = er.published.adjust_table(table('model,data,mrr\n"of two\nlines",wn18rr,0.4\n'))
     assert lines.rows()[0]["model"] == "of two lines"
     assert lines.to_markdown().count("\n|") == 2
 
@@ -608,45 +614,49 @@ HEAD = "model,data,metric,value\n"
 def test_an_error_names_the_line(table, text, message):
     path = table(text)
     with raises(message) as error:
-        er.published(path)
+        er.published.adjust_table(path)
     assert "results.csv" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_percent_within_a_table(table):
     mixed = table(HEAD + "A,wn18rr,hits@1,0.8\nA,wn18rr,hits@10,57.1\nA,wn18rr,mrr,0.2\n")
-    rows = er.published(mixed, percent=True).rows()
+    rows = er.published.adjust_table(mixed, percent=True).rows()
     assert [row["value"] for row in rows] == pytest.approx([0.008, 0.571, 0.002])
     with raises("results.csv:3: impossible value of hits@10; got hits@10=57.1"):
-        er.published(mixed, percent=False)
+        er.published.adjust_table(mixed, percent=False)
 
 
 def test_other_sources(table, tmp_path):
     with raises("no such file of results; got nowhere.csv; allowed: a CSV file, or hoyt2022"):
-        er.published("nowhere.csv")
+        er.published.adjust_table("nowhere.csv")
     with raises("cannot read .*; got a folder; pass a regular file"):
-        er.published(tmp_path)
+        er.published.adjust_table(tmp_path)
     with raises("cannot read .*; got bytes that are not UTF-8"):
-        er.published(table(LONG.replace("A,", "ä,"), encoding="latin-1"))
+        er.published.adjust_table(table(LONG.replace("A,", "ä,"), encoding="latin-1"))
     with raises("rows of results must be mappings; got str; pass dictionaries"):
-        er.published(["mrr"])
+        er.published.adjust_table(["mrr"])
     with raises("rows of results must be mappings; got NoneType; pass dictionaries"):
-        er.published([None])
+        er.published.adjust_table([None])
     with raises("not a table of results; got NoneType"):
-        er.published(None)
+        er.published.adjust_table(None)
     with raises("metrics must be texts such as 'mrr', or Metric objects; got None"):
-        er.published(table(LONG), None)
-    assert str(er.published(table(LONG), ["mrr", "mr"])) == str(er.published(table(LONG), "mrr", "mr"))
+        er.published.adjust_table(table(LONG), None)
+    assert str(er.published.adjust_table(table(LONG), ["mrr", "mr"])) == str(
+        er.published.adjust_table(table(LONG), "mrr", "mr")
+    )
     with raises("not a table of results; got int; allowed: a CSV file, or rows as mappings"):
-        er.published(5)
+        er.published.adjust_table(5)
     with raises("rows: no column model, data; got nothing"):
-        er.published([])
+        er.published.adjust_table([])
     with raises("row 1: no data"):
-        er.published([{"model": "A", "data": "wn18rr", "mrr": 0.4}, {"model": "B", "mrr": 0.4}])
+        er.published.adjust_table(
+            [{"model": "A", "data": "wn18rr", "mrr": 0.4}, {"model": "B", "mrr": 0.4}]
+        )
     with raises("no such results; got hits@3; allowed: mrr, mr, hits@10"):
-        er.published(table(LONG), "mrr", "hits@3")
+        er.published.adjust_table(table(LONG), "mrr", "hits@3")
     toy = er.Graph.of([[0, 0, 1], [1, 0, 2]], test=[[0, 0, 2]], name="toy")
-    row = er.published([{"model": "A", "data": toy, "mrr": 0.9}]).rows()[0]
+    row = er.published.adjust_table([{"model": "A", "data": toy, "mrr": 0.9}]).rows()[0]
     assert (row["data"], row["index"]) == ("toy", er.adjust({"mrr": 0.9}, data=toy)["index(mrr)"])
 
 
@@ -660,14 +670,14 @@ BASE = [*MEANS, *(f"inverse_{name}" for name in MEANS), *(f"hits_at_{k}" for k i
 
 
 def test_bundled_results():
-    results = er.published("hoyt2022")
+    results = er.published.adjust_table("hoyt2022")
     rows = found(results)
     assert len(results) == 16 * 12
     assert {row["unseen"] for row in results.rows()} == {"drop"}
     assert {row["source"] for row in results.rows()} == {"Hoyt et al. 2022, case study"}
     assert round(rows["ComplEx", "nations", "mrr"]["index"], 3) == 0.075
     assert round(rows["TransE", "nations", "mrr"]["z"], 2) == 1.02
-    alone = found(er.published("hoyt2022", "mrr", chance="independent"))
+    alone = found(er.published.adjust_table("hoyt2022", "mrr", chance="independent"))
     assert round(alone["TransE", "nations", "mrr"]["z"], 2) == 1.35
     assert {s.models for s in results.mean_indices} == {4}
     assert results.notes[0].startswith("read as fractions: mrr, hits@1")
@@ -691,7 +701,7 @@ def test_bundled_results_equal_the_published_ones():
 
 def test_sizes_one_too_small_would_make_a_published_value_impossible():
     """TransE's hits@1 on Nations: without the ranked answer, 29 targets have one candidate."""
-    hits = found(er.published("hoyt2022"))["TransE", "nations", "hits@1"]["value"]
+    hits = found(er.published.adjust_table("hoyt2022"))["TransE", "nations", "hits@1"]["value"]
     sizes = er.atlas("nations", unseen="drop")
     assert hits == pytest.approx(28 / 402)
     with raises("impossible value of hits@1; got hits@1=0.0696517412935; allowed: 0.0721393 to 1"):
@@ -741,20 +751,21 @@ def test_adjust_by_data_set():
 
 def test_adjust_a_file(table):
     path = table(LONG)
-    assert run("adjust", path) == f"{er.published(path)}\n"
+    assert run("adjust", path) == f"{er.published.adjust_table(path)}\n"
     assert (
-        run("adjust", path, "-m", "mrr", "--format", "csv") == f"{er.published(path, 'mrr').to_csv()}\n"
+        run("adjust", path, "-m", "mrr", "--format", "csv")
+        == f"{er.published.adjust_table(path, 'mrr').to_csv()}\n"
     )
     assert (
         run("adjust", path, "--format", "json", "--unseen", "drop")
-        == er.published(path, unseen="drop").to_json() + "\n"
+        == er.published.adjust_table(path, unseen="drop").to_json() + "\n"
     )
     assert run("adjust", path, "--format", "markdown").startswith("| data | metric | model |")
-    assert run("adjust", path, "--format", "latex").count(r"\end{tabular}") == 2
+    assert run("adjust", path, "--format", "latex").count(r"\end{tabular}") == 3
     assert "name the file of results as the only argument" in run(
         "adjust", path, "--data", "wn18rr", code=2
     )
-    assert run("adjust", "hoyt2022", "-m", "mrr") == f"{er.published('hoyt2022', 'mrr')}\n"
+    assert run("adjust", "hoyt2022", "-m", "mrr") == f"{er.published.adjust_table('hoyt2022', 'mrr')}\n"
 
 
 def test_baseline_in_the_shell():
@@ -820,3 +831,15 @@ def test_values_are_formatted_as_published():
     setting = Setting.of("FB15K_237")
     assert setting.data == "fb15k237"
     assert figure(setting.candidates().null(er.MR).mean()) == "7,153"
+
+
+def test_latex_has_a_table_for_each_metric_and_the_mean_indices():
+    made = er.published("hoyt2022", "mrr", "hits@10")
+    *metrics, means = made.to_latex(digits=2).split("\n\n")
+    assert [r"Model & MRR & chance(MRR) & AMRR & ZMRR" in text for text in metrics] == [True, False]
+    assert "Model & AMRR & AH@10" in means
+    assert r"Mean adjusted index over all 4 data sets" in means
+    assert r"TuckER & \textbf{0.57}" in means
+    with raises("each metric has its own table, and label is for one; got 2 metrics"):
+        made.to_latex(label="tab:a")
+    assert r"\label{tab:a}" in er.published("hoyt2022", "mrr").to_latex(label="tab:a")

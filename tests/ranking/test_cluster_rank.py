@@ -93,6 +93,18 @@ def test_the_bits_of_one_process(client, kinships, name, mapped, tmp_path):
     assert again.work.scores == 0
 
 
+def test_answers_ranked_together(client, kinships, tmp_path):
+    model = er.models.load(MODELS / "kinships-complex.safetensors")
+    want = er.rank(model, kinships, answers="together", progress=False)
+    options = {"checkpoint": tmp_path / "run", "progress": False, "answers": "together"}
+    got = er.cluster.rank(model, kinships, client, **options)
+    for name in ("first", "better", "equal", "candidates", "answers"):
+        assert np.array_equal(getattr(got, name), getattr(want, name))
+    assert got.protocol == want.protocol
+    with raises("unknown value of answers"):
+        er.cluster.rank(model, kinships, client, **options | {"answers": "both"})
+
+
 def test_one_process_resumes_runs_of_a_cluster_and_vice_versa(client, kinships, tmp_path):
     model = er.models.load(MODELS / "kinships-complex.safetensors")
     keep = Checkpoint.keep

@@ -244,6 +244,41 @@ def test_kernels_and_types_do_not_matter(form, kernels):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [5, 95, 96, 97, 383, 384, 385, 800])
+@pytest.mark.parametrize("width", [6, 700])
+def test_many_answers_of_a_query(form, size, width):
+    """Spans of several panels, whole and cut, are counted at once; a wide table has shorter ones."""
+    rng = np.random.default_rng(size)
+    table = clustered(rng, size, width)
+    if size % 2:
+        table[rng.integers(size)] *= np.float32(1e33)  # float32 could overflow in its span
+    vectors = table[rng.integers(size, size=30)].astype(float)
+    query = np.repeat(np.arange(30), rng.integers(1, 60, 30))
+    known = rng.integers(0, [30, size], (200, 2))
+    task = er.Task.of(
+        query[:, None],
+        rng.integers(size, size=len(query)),
+        size=size,
+        known=(known[:, :1], known[:, 1]),
+    ).together()
+    model = er.Factored(form, table, lambda queries: vectors[queries[:, 0]])
+    want = counts(rank(model, task, kernels="numpy"))
+    for kernels in available():
+        assert np.array_equal(counts(rank(model, task, kernels=kernels)), want)
+    part = task.parts[0]
+    scores = [oracle.definition(form, vectors[0].tolist(), row) for row in table.astype(float).tolist()]
+    for at in range(part.first[1]):
+        row = oracle.rank(
+            lambda _, c: scores[c],
+            (0,),
+            int(part.targets[at]),
+            part.known[0].tolist(),
+            range(size),
+        )
+        assert tuple(want[:, part.place[at]]) == row
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("memory", ["1MiB", "3MiB", "64MiB", None])
 def test_memory_and_threads_do_not_matter(form, threads, memory):

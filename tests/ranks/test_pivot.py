@@ -172,7 +172,7 @@ def test_a_group_that_a_model_has_not_is_undefined():
         "b      2  2.500      1  4.000      -1.500",
         "c      0      –      2  2.000           –",
         "3 targets of each model, 0.0% tied",
-        "usual protocol [788eeea3]",
+        "no protocol recorded [788eeea3]",
     ]
     assert [label for (label,) in made.sort("mr", "second").labels] == ["c", "b", "a"]
     assert [label for (label,) in made.filter(min_count=2).labels] == ["b", "c"]
@@ -211,3 +211,21 @@ def test_several_models_are_evaluated_like_each_of_them(models):
     macro = er.evaluate(models, "mrr", average="relation")
     assert macro["mrr"][0] == models["first"].evaluate("mrr", average="relation")["mrr"]
     assert macro.protocol.average == "relation"
+
+
+def test_undefined_values_are_counted_among_the_groups_that_a_filter_keeps():
+    keys = {"relation": ["a"] * 5 + ["b"] * 4 + ["c", "d"]}
+    sizes = [1] * 5 + [9] * 4 + [1, 1]  # one candidate: nothing to adjust, in a, c and d
+    ranks = er.Ranks.of([1] * 11, candidates=sizes, keys=keys)
+    made = ranks.by("relation").evaluate("mrr", "index(mrr)")
+    (note,) = (note for note in made.notes if note.startswith("–"))
+    assert note.endswith("(in 3 of 4 groups)")
+    kept = made.filter(min_count=2)
+    assert [one for one in kept.notes if one.startswith("–")] == [note.replace("3 of 4", "1 of 2")]
+    assert not any(one.startswith("–") for one in made.take([1]).notes)
+    assert made.sort("mrr").notes == made.notes
+    both = er.evaluate({"x": ranks.by("relation"), "y": ranks.by("relation")}, "index(mrr)")
+    side = both.pivot("model").filter(min_count=2)
+    assert [one for one in side.notes if one.startswith("–")] == [note.replace("3 of 4", "2 of 4")]
+    wide = er.intervals(ranks.by("relation"), "mrr", "index(mrr)").filter(min_count=2)
+    assert any(one.endswith("(in 1 of 2 groups)") for one in wide.evaluation.notes)

@@ -146,6 +146,8 @@ def test_the_line_has_what_differs_from_the_usual():
         split="test", sides=("tail", "head"), filter=("train", "valid", "test"), candidates=All()
     )
     assert str(usual) == f"usual protocol [{usual.fingerprint}]"
+    nothing = Protocol(ties="expected", average="micro")
+    assert str(nothing) == f"no protocol recorded [{nothing.fingerprint}]"
     other = usual.updated({"data": "toy", "content": "abc", "split": "valid"})
     assert str(other) == f"data: toy; split: valid [{other.fingerprint}]"
     assert other.line(full=True).startswith("data: toy; content: abc; split: valid; sides: tail, head; ")

@@ -134,7 +134,8 @@ def test_the_papers_results_are_included(content):
     assert len({(row["data"], row["model"]) for row in rows}) == 16
     assert {row["key"] for row in rows} == {"both all drop test"}
     by = {
-        (r.setting.data, r.model, str(r.given.metric)): r.value for r in er.published("hoyt2022").results
+        (r.setting.data, r.model, str(r.given.metric)): r.value
+        for r in er.published.adjust_table("hoyt2022").results
     }
     for row in rows:
         assert row["value"] == by[row["data"], row["model"], row["metric"]]
@@ -464,7 +465,9 @@ def test_a_perfect_chance_level_has_no_adjusted_values(page, page_file):
 def test_published_results_stand_beside(page, page_file, data, metric):
     page.open(page_file, fragment(data=data, metric=metric, x=""))
     rows = cells(page, "#published")
-    results = [r for r in er.published("hoyt2022", metric).results if r.setting.data == data]
+    results = [
+        r for r in er.published.adjust_table("hoyt2022", metric).results if r.setting.data == data
+    ]
     results.sort(key=lambda r: r.rank)
     assert rows == [
         [r.model, figure(r.value), figure(r.index), "+" * (r.z > 0) + figure(r.z), figure(r.ratio)]

@@ -52,6 +52,7 @@ def test_tables_of_four_models_on_four_data_sets_fit_a_page(four, layout, percen
 
 def test_every_kind_of_result_compiles(nations, tmp_path):
     one = nations["transe"].with_protocol(model=None)
+    unnamed = {name: ranks.with_protocol(content=None) for name, ranks in nations.items()}
     runs = {"TransE": [one[:134], one[134:268], one[268:]], "RotatE": [nations["rotate"]]}
     tables = [
         one.evaluate().to_latex(),
@@ -63,6 +64,8 @@ def test_every_kind_of_result_compiles(nations, tmp_path):
         er.latex(nations, metrics=["mrr", "amri"], percent="all", hits="Hits@k"),
         er.intervals(nations["transe"], "mrr", "z(mrr)").to_latex(),
         er.adjust({"mrr": 0.35}, data="fb15k237").to_latex(),
+        er.published("hoyt2022", "mrr", "hits@10").to_latex(digits=2),
+        er.across_datasets(dict.fromkeys(("a_b", "c", "d", "e"), unnamed)).to_latex(),
     ]
     assert compiled(tables, tmp_path) == []
 

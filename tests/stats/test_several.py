@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 from drawn import drawn, raises
@@ -209,3 +210,13 @@ def test_incomplete_input_is_an_error():
         r"on e, index\(mrr\) is undefined: every ranking has the value 1.*; leave out the data set"
     ):
         er.across_datasets({"d": one, "e": alone})
+
+
+def test_latex_of_average_ranks_names_the_test_and_groups():
+    one = {"a": drawn(), "b_c": drawn()}
+    text = er.across_datasets({"d": one, "e": one}, "hits@10").to_latex(names={"b_c": "B"}, digits=2)
+    first, second = text.split("\n\n")
+    assert r"\multicolumn{3}{c}{d}" in first
+    assert "Average rank & Group & Mean AH@10" in second
+    assert "Friedman test: $p" in second.replace("\n", " ")
+    assert re.search(r"^  B & [12]\.\d\d & a & \d\.\d\d", second, re.MULTILINE)

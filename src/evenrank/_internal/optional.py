@@ -21,6 +21,7 @@ LIBRARIES = {
     "cryptography": Extra("dask", "42"),
     "distributed": Extra("dask", "2024.8"),
     "fsspec": Extra("remote", "2024.6"),
+    "ir_measures": Extra("ir-measures", "0.3"),
     "lightning": Extra("lightning", "2.4"),
     "pandas": Extra("pandas", "2.2.2"),
     "pyarrow": Extra("arrow", "16.1"),

@@ -95,8 +95,11 @@ def _panel_points(nodes: Floats, start: Floats | Ints, length: Floats | Ints) ->
     return np.asarray((start + half - 0.5)[:, None] + half[:, None] * nodes)
 
 
-def _panels(start: Floats, length: Floats) -> tuple[Floats, Floats]:
-    """Points and weights of panels; a length that is not whole continues the sum analytically."""
+def gauss_panels(start: Floats, length: Floats) -> tuple[Floats, Floats]:
+    """Points and weights of panels, in rows; a length that is not whole continues the sum analytically.
+
+    Panels are at least `SHORT` long: the weights of shorter ones nearly cancel.
+    """
     nodes, _, table = _panel_rule()
     powers = (2.0 / length)[:, None] ** (2 * np.arange(NODES // 2 + 1) - 1)
     return _panel_points(nodes, start, length), np.asarray(powers @ table.T)
@@ -171,7 +174,7 @@ class Rule:
         self._unit = len(start) == 0
         weights = np.ones(0 if self._unit else len(points))
         if not self._unit:
-            inside, by = _panels(start.astype(float), (stop - start).astype(float))
+            inside, by = gauss_panels(start.astype(float), (stop - start).astype(float))
             points = np.concatenate([points, inside.ravel()])
             weights = np.concatenate([weights, by.ravel()])
             owner = np.concatenate([owner, np.repeat(row, NODES)])
@@ -187,6 +190,11 @@ class Rule:
     def flat_weights(self) -> Floats:
         """The weights of the points, ones included."""
         return np.ones(len(self.points)) if self._unit else self.weights
+
+    @property
+    def owner(self) -> Ints:
+        """The number of the range of each point."""
+        return np.repeat(np.arange(len(self._starts)), np.diff(self._starts, append=len(self.points)))
 
     def sum(self, values: Floats) -> Floats:
         """Sum values given at `points` (last axis) over each range."""
@@ -230,7 +238,7 @@ def pair_rule(edges: Ints, last: int, reach: float) -> tuple[Floats, Floats, Flo
 def _line(a: int, b: int) -> tuple[Floats, Floats]:
     if b - a <= SHORT:
         return np.arange(a, b, dtype=float), np.ones(b - a)
-    points, weights = _panels(np.array([float(a)]), np.array([float(b - a)]))
+    points, weights = gauss_panels(np.array([float(a)]), np.array([float(b - a)]))
     return points[0], weights[0]
 
 
@@ -244,7 +252,7 @@ def _triangle(a: int, b: int) -> tuple[Floats, Floats, Floats]:
     if length - SHORT <= 1:
         return x, x + gap, np.ones(len(x))
     d, wd = _line(1, length - SHORT)
-    inner, wx = _panels(np.full(len(d), float(a)), length - d)
+    inner, wx = gauss_panels(np.full(len(d), float(a)), length - d)
     return (
         np.concatenate([x, inner.ravel()]),
         np.concatenate([x + gap, (inner + d[:, None]).ravel()]),

@@ -41,6 +41,9 @@ COMMANDS = {
     "Chance levels and published results": {
         "chance": ("_chance", "Show the null distribution of a metric."),
         "adjust": ("_chance", "Adjust published values for chance."),
+        "published": ("_published", "Select and adjust results of the record of published results."),
+        "audit": ("_published", "Check whether published values can belong to ranks."),
+        "record": ("_published", "Your own record of published results: check, add."),
         "baseline": ("_chance", "Show the results of random ranking and of a constant scorer."),
         "explore": ("_chance", "Write an HTML page that adjusts published values for chance."),
     },

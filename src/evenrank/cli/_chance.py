@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from math import exp
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
     KNOWN,
+    AnswersOption,
     AtlasArgument,
     ChanceOption,
     DataOption,
@@ -42,7 +42,7 @@ from evenrank.metrics.chance import Chance, Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import Metric
 from evenrank.metrics.tally import Histogram
-from evenrank.published import adjust, baseline, published
+from evenrank.published import adjust, adjust_table, baseline
 from evenrank.ranks import Evaluation
 from evenrank.ranks.files import numbers, read_table
 from evenrank.ranks.task import Task
@@ -56,6 +56,7 @@ def chance_command(
     metric: Annotated[str, typer.Argument(help="A metric such as mrr, hits@10, 1/gmr, mean(2).")],
     data: DataOption = None,
     sizes: SizesOption = None,
+    answers: AnswersOption = None,
     split: SplitOption = "test",
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
@@ -80,11 +81,13 @@ def chance_command(
     Examples
     --------
     evenrank chance mrr --data wn18rr
-    evenrank chance 'hits@10' --sizes 14541x40932 --value 0.5
+    evenrank chance map --sizes 1000x50 --answers 3 --value 0.05
     """
     _check_one("the null distribution needs", data, sizes)
     candidates: Histogram | Task
     _known(chance, sizes)
+    if answers is not None and sizes is None:
+        raise InputError("--answers needs --sizes: the tasks of a graph have one answer each")
     check_protocol(protocol, data, filter_, unseen)
     if protocol is not None and method == "simulate":
         raise InputError(
@@ -99,12 +102,12 @@ def chance_command(
             str(data), split, sides, filter=KNOWN[filter_], unseen=unseen, protocol=protocol
         )
     null = null_distribution(
-        metric, candidates, chance=chance, method=method, samples=samples, seed=seed
+        metric, candidates, answers=answers, chance=chance, method=method, samples=samples, seed=seed
     )
     mean, std = null.mean(), null.std()
     content: dict[str, object] = {
         "metric": str(null.metric),
-        "tasks": null.sizes.n,
+        "tasks" if answers is None else "queries": null.count,
         "mean": float(mean),
         "variance": float(null.var()),
         "std": float(std),
@@ -114,13 +117,15 @@ def chance_command(
     limits = None if data is None else atlas.bounds(data)
     if limits is not None:
         content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
-        ends = sorted(float(end.mean()) for end in limits.nulls(null.metric, null.sizes.n))
+        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric), null.sizes.n))
         content |= {"mean from": ends[0], "mean to": ends[1]}
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
     if value is not None:
-        log_p = null.logsf(value)
-        content |= {"value": value, "p": exp(log_p), "log p": float(log_p)}
+        log_p, p = null.logsf(value), null.sf(value)
+        content |= {"value": value, "p": float(p)}
+        content |= {"p error": p.error} if p.method == "normal" else {}
+        content |= {"log p": float(log_p)}
         content |= {"p method": log_p.method, "log p error": log_p.error}
     if form == "json":
         echo_json(defined(content))
@@ -173,7 +178,7 @@ def adjust_command(
         if protocol is not None:
             do = "adjust the values of one data set, with --data"
             raise InputError("--protocol is for single values", got=values[0], do=do)
-        results = published(
+        results = adjust_table(
             values[0],
             *(metric or ()),
             split=split,

@@ -18,6 +18,7 @@ from evenrank.cli._shell import (
     ColumnsOption,
     Format,
     FormatOption,
+    KindOption,
     Level,
     Metrics,
     OwnTies,
@@ -35,9 +36,9 @@ from evenrank.graphs import load
 from evenrank.graphs.strata import STRATA
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import to_agree
-from evenrank.ranks.ranks import Ranks, load_several
+from evenrank.ranks.rankings import AnyRanks, load_each
 from evenrank.report.document import Report, check_ending
-from evenrank.stats import Correction, Test, across_datasets, compare
+from evenrank.stats import Correction, Test, across_datasets, compare, one_kind
 
 On = Annotated[
     str | None,
@@ -77,6 +78,7 @@ def compare_command(
     ties: OwnTies = None,
     average: Average = "micro",
     candidates: CandidatesOption = None,
+    kind: KindOption = None,
     verbose: VerboseOption = False,
     form: FormatOption = "table",
     *,
@@ -90,21 +92,22 @@ def compare_command(
     evenrank compare *.parquet -m mrr,hits@10 --baseline transe -o table.tex
     """
     once(ranks, "model")
-    wanted = metric or ["mrr"]
+    wanted = metric or [""]
     if across_data:
         others = "baseline test correction unit on mixed samples seed"
         check_unused(
             context, others, "--across compares the order of models on each data set, not their targets"
         )
         if len(wanted) > 1:
-            got = ", ".join(wanted)
+            got = ", ".join(map(str, wanted))
             raise InputError(
                 "--across orders models by one metric", got=got, do="run it once per metric"
             )
-    models = load_several(ranks, candidates)
+    models = load_each(ranks, candidates, rankings=kind == "rankings")
+    one_kind(dict(zip(map(str, ranks), models, strict=True)))
     if across_data:
         made = across_datasets(
-            _by_data(ranks, models), wanted[0], level=level, ties=ties, average=average
+            _by_data(ranks, models), wanted[0] or None, level=level, ties=ties, average=average
         )
         if form == "latex":
             show_latex(made, style)
@@ -124,7 +127,7 @@ def compare_command(
             names = named
     result = compare(
         dict(zip(names, models, strict=True)),
-        metrics=wanted,
+        metrics=metric or None,
         baseline=baseline,
         test=test,
         correction=correction,
@@ -143,10 +146,10 @@ def compare_command(
     show(result, form, verbose=verbose)
 
 
-def _by_data(paths: Sequence[Path], loaded: Sequence[Ranks]) -> dict[str, dict[str, Ranks]]:
+def _by_data(paths: Sequence[Path], loaded: Sequence[AnyRanks]) -> dict[str, dict[str, AnyRanks]]:
     """Sort ranks by data set and model."""
     labels = data_and_model([*map(str, paths)], [r.protocol for r in loaded], paths=False)
-    found: dict[str, dict[str, Ranks]] = {name: {} for name, _ in labels}
+    found: dict[str, dict[str, AnyRanks]] = {name: {} for name, _ in labels}
     for (name, model), ranks in zip(labels, loaded, strict=True):
         found[name][model] = ranks
     return found

@@ -15,13 +15,14 @@ WIDEST = 100  # columns of text that are easy to read
 LEFT = 24  # most columns for the names of options; a longer name has a line of its own
 PANELS = {
     "Arguments": "",
-    "Input": "data columns sizes model_format trust_pickle names qrels order relevant targets settled "
-    "lenient skip_damaged full model value name percent",
-    "Protocol": "split sides filter_ unseen candidates outside protocol ties chance",
-    "Metrics": "metric by sort reverse min_count average every_average list_all",
+    "Input": "kind data columns sizes model_format trust_pickle names qrels order relevant settled "
+    "lenient skip_damaged full model value name percent year source own",
+    "Protocol": "split sides filter_ unseen candidates outside answers unretrieved queries protocol "
+    "ties chance",
+    "Metrics": "metric by sort reverse min_count average every_average empty list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
     "estimator gamma vary method replace",
-    "Output": "out form quiet verbose figures keep",
+    "Output": "out form quiet verbose figures keep limit",
     "LaTeX": "",
     "Speed": "device memory threads exact mesh checkpoint dask",
     "Options": "",

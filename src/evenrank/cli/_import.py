@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
 
@@ -43,9 +43,10 @@ from evenrank.errors import InputError
 from evenrank.graphs import Graph, load
 from evenrank.integrations import dumps, ogb, topk, trec
 from evenrank.integrations.listed import Order
-from evenrank.integrations.trec import Targets
+from evenrank.integrations.trec import ListTies, Queries, Unretrieved
 from evenrank.metrics.grammar import parse
 from evenrank.models.readers.checkpoint import torch_file
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
 
@@ -129,7 +130,7 @@ def _asked(
 
 
 def _finish(
-    ranks: Ranks,
+    ranks: Ranks | Rankings,
     *,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write the ranks to (.parquet, .csv).")
@@ -147,16 +148,23 @@ def _finish(
         tell(f"note: {ranks.protocol.scores}")
     if out is not None:
         ranks.save(out)
-    grouped = ranks.by(*by.split(",")) if by else ranks
+    grouped: Any = ranks.by(*by.split(",")) if by else ranks
     show(grouped.evaluate(*metric or (), ties=ties, average=average), form, verbose=verbose)
 
 
-def source(name: str, *, graph: bool = False) -> Callable[[Callable[..., Ranks]], Callable[..., Ranks]]:
-    """Register `evenrank import NAME`, for a function that reads ranks from options of its own."""
+Reader: TypeAlias = Callable[..., Ranks | Rankings]
+
+
+def source(name: str, *, graph: bool = False) -> Callable[[Reader], Reader]:
+    """Register `evenrank import NAME`, for a function that reads ranks from options of its own.
+
+    An own option takes the place of a shared one of the same name.
+    """
     question = _options(_asked) if graph else _options(_asked)[-1:]
 
-    def register(read: Callable[..., Ranks]) -> Callable[..., Ranks]:
+    def register(read: Reader) -> Reader:
         own = _options(read)
+        shared = [one for one in _options(_finish) if one.name not in {mine.name for mine in own}]
 
         def command(**options: Any) -> None:
             def taken(those: list[inspect.Parameter]) -> dict[str, Any]:
@@ -174,7 +182,7 @@ def source(name: str, *, graph: bool = False) -> Callable[[Callable[..., Ranks]]
             _finish(ranks, **options)
 
         command.__doc__ = read.__doc__
-        signature = inspect.Signature([*own, *question, *_options(_finish)])
+        signature = inspect.Signature([*own, *question, *shared])
         command.__signature__ = signature  # type: ignore[attr-defined]
         import_app.command(name)(command)
         return read
@@ -330,35 +338,70 @@ def _trec(
     candidates: Annotated[
         int | None, typer.Option(min=1, help="Number of documents in the collection.")
     ] = None,
+    answers: Annotated[
+        Literal["together", "apart"],
+        typer.Option(
+            help="Rank the relevant documents of a query together, for metrics such as map and ndcg@10, "
+            "or each without the others."
+        ),
+    ] = "together",
+    ties: Annotated[
+        ListTies, typer.Option(help="Equal scores tie, or are ordered by name as in trec_eval.")
+    ] = "expected",
+    unretrieved: Annotated[
+        Unretrieved | None,
+        typer.Option(
+            help="Relevant documents that are not in the run tie with all others that are not, or are "
+            "never retrieved. By default tied, with --candidates and without the ties of trec_eval."
+        ),
+    ] = None,
+    queries: Annotated[
+        Queries,
+        typer.Option(help="Average over the judged queries of the run, or all judged (trec_eval -c)."),
+    ] = "run",
     order: OrderOption = "scores",
-    targets: Annotated[
-        Targets, typer.Option(help="Rank every relevant document, or the first of each query.")
-    ] = "every",
-    relevant: Annotated[int, typer.Option(help="Least judgement that counts as relevant.")] = 1,
+    relevant: Annotated[float, typer.Option(help="Least judgement that counts as relevant.")] = 1,
     lenient: Lenient = False,
-) -> Ranks:
+) -> Ranks | Rankings:
     """Import a TREC run and its judgements.
 
     Examples
     --------
-    evenrank import trec run.txt --qrels qrels.txt --candidates 60
-    evenrank import trec run.txt --qrels qrels.txt --candidates 60 -m mrr,hits@10
+    evenrank import trec run.txt --qrels qrels.txt -m map,ndcg@10
+    evenrank import trec run.txt --qrels qrels.txt --ties trec_eval -o run.parquet
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60 --answers apart
     """
+    shared: dict[str, Any] = {
+        "relevant": relevant,
+        "order": order,
+        "lenient": lenient,
+        "model": asked.model if asked.model != run.stem else None,
+    }
+    if answers == "together":
+        return trec.rankings(
+            run,
+            qrels,
+            candidates=candidates,
+            ties=ties,
+            unretrieved=unretrieved,
+            queries=queries,
+            **shared,
+        )
+    for option, changed in {
+        "ties": ties != "expected",
+        "unretrieved": unretrieved is not None,
+        "queries": queries != "run",
+    }.items():
+        if changed:
+            raise InputError(
+                f"--{option} is for documents that are ranked together", do="leave --answers apart out"
+            )
     if candidates is None:
         raise InputError(
             "the number of candidates is not known",
             do="pass the number of documents in the collection with --candidates",
         )
-    return trec.ranks(
-        run,
-        qrels,
-        candidates=candidates,
-        relevant=relevant,
-        targets=targets,
-        order=order,
-        lenient=lenient,
-        model=asked.model,
-    )
+    return trec.ranks(run, qrels, candidates=candidates, **shared)
 
 
 @source("wikikg90m")

@@ -18,7 +18,6 @@ from evenrank.ranks.evaluation import Evaluation
 from evenrank.ranks.paper import Hits, Layout, Options, Percent, Style
 from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import Protocol
-from evenrank.stats import Comparison, RunSummary
 
 
 def _option(flag: str, help_: str, **more: Any) -> Any:
@@ -92,13 +91,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 def show_latex(made: Shown, style: Style) -> None:
     """Write a result to stdout as LaTeX."""
-    if isinstance(made, Evaluation | Pivot | Comparison | RunSummary):
-        typer.echo(made.to_latex(**style))
-    elif style:
-        what = "tables of intervals and of average ranks have a fixed layout"
-        raise InputError(what, got=f"--{next(iter(style))}")
-    else:
-        typer.echo(made.to_latex())
+    if style and type(made).to_latex is Shown.to_latex:
+        raise InputError("tables of intervals have a fixed layout", got=f"--{next(iter(style))}")
+    written: Any = made.to_latex
+    typer.echo(written(**style))
 
 
 def data_and_model(

@@ -51,6 +51,7 @@ from evenrank.ranking.engine.run import launched
 from evenrank.ranks.evaluation import evaluate
 from evenrank.ranks.presets import Name, preset
 from evenrank.ranks.protocol import Protocol
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Outside, Task
 
@@ -104,6 +105,13 @@ def rank_command(
             "PyKEEN's."
         ),
     ] = None,
+    answers: Annotated[
+        Literal["apart", "together"],
+        typer.Option(
+            help="Rank each answer of a query without the others, or all together, for metrics such as "
+            "map and ndcg@10; --out then has a row per query."
+        ),
+    ] = "apart",
     protocol: Annotated[
         Name | None, typer.Option(help="Filter, compare scores and break ties as this library does.")
     ] = None,
@@ -175,7 +183,7 @@ def rank_command(
 
     if rule is not None:  # the graph is known, so that errors in options come before the work
         ask(graph)
-    ranked: list[Ranks] = []
+    ranked: list[Any] = []
     graphs: list[Graph] = []
     with _ranker(dask, checkpoint, threads=threads, exact=exact, mesh=mesh) as ranker:
         for path, file, folder in zip(model, files, folders, strict=True):
@@ -194,7 +202,7 @@ def rank_command(
                 _tell(path, scorer, graph, own, first=own not in graphs)
             graphs.append(own)
             options = {"device": device, "memory": memory, "progress": not quiet, "checkpoint": folder}
-            ranks = ranker(scorer, task, **options)
+            ranks = ranker(scorer, task, answers=answers, **options)
             if file is not None:
                 ranks.save(file)
             ranked.append(ranks)
@@ -280,7 +288,9 @@ def _apart(models: list[Path], folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _ranker(dask: str | None, checkpoint: Path | None, **options: Any) -> Iterator[Callable[..., Ranks]]:
+def _ranker(
+    dask: str | None, checkpoint: Path | None, **options: Any
+) -> Iterator[Callable[..., Ranks | Rankings]]:
     """Yield the function that ranks: in this process (and others of torchrun), or on a cluster."""
     if dask is None:
         yield partial(rank, **options)
@@ -300,7 +310,7 @@ def _ranker(dask: str | None, checkpoint: Path | None, **options: Any) -> Iterat
         yield partial(cluster.rank, client=client)
 
 
-def _work(ranks: Ranks, task: Task, place: Path | None) -> str:
+def _work(ranks: Ranks | Rankings, task: Task, place: Path | None) -> str:
     """Describe the work of this run."""
     work = ranks.work
     assert work is not None  # they were ranked just now
@@ -345,6 +355,7 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
     evenrank demo -o demo.json
     """
     ranked = sorted(_ranked(), key=lambda ranks: float(ranks.candidates.mean()))
+    known = ("data", "model", "candidates")[: 2 if form == "latex" else 3]
     result = evaluate(
         [ranks.tally() for ranks in ranked],
         DEMO,
@@ -354,10 +365,10 @@ def demo(verbose: VerboseOption = False, form: FormatOption = "table") -> None:
                 ranks.protocol.data or "",
                 ranks.protocol.model or "",
                 figure(float(ranks.candidates.mean())),
-            )
+            )[: len(known)]
             for ranks in ranked
         ],
-        label_names=("data", "model", "candidates"),
+        label_names=known,
         protocol=Protocol.from_dict({"split": "test", "filter": "train, valid, test"}),
     )
     optional = ("chance(hits@10)", "candidates", "z(mrr)", "index(hits@10)", "hits@10", "chance(mrr)")

@@ -86,6 +86,14 @@ Unit = Annotated[
 ]
 Samples = Annotated[int, typer.Option(help="Number of bootstrap samples or permutations.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+KindOption = Annotated[
+    Literal["ranks", "rankings"] | None,
+    typer.Option(
+        "--kind",
+        help="What the files hold: ranks of single targets, or rankings of queries with several answers "
+        "(needed for text files of others with a row per answer). By default as they say.",
+    ),
+]
 CandidatesOption = Annotated[
     int | None,
     typer.Option(min=1, help="Number of candidates per target, for files without that column."),
@@ -101,6 +109,10 @@ SizesOption = Annotated[
         help="Numbers of candidates: '14541x40932' (candidates x tasks), '100,200,300', or a file: "
         "ranks, a table with columns size[,count[,weight]], or one number per line.",
     ),
+]
+AnswersOption = Annotated[
+    int | None,
+    typer.Option("--answers", help="Number of answers of each query, for metrics such as map."),
 ]
 SplitsOption = Annotated[
     str,

@@ -13,6 +13,7 @@
 - `make_task`  the ranking task of a split
 - `strata`     keys that group ranks by properties of the training triples
 - `atlas`      candidate counts of benchmarks
+- `known`      what a graph tells of ranks whose files lack it
 - `packed`, `structure`, `sources`  its files in the package, and how they are made
 - `approximate`  bounds for benchmarks that nobody counted
 """

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from evenrank.graphs.packed import Counts
 from evenrank.graphs.registry import Entry
-from evenrank.metrics.chance import NullDistribution, chance
+from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.metric import Metric, Statistic
 
 # No query of any data set of the atlas with at least a thousand entities has more of them as answers
@@ -49,9 +49,7 @@ class Bounds(NamedTuple):
     least: int
     most: int
 
-    def nulls(
-        self, metric: str | Metric | Statistic, targets: int = 1
-    ) -> tuple[NullDistribution, NullDistribution]:
+    def nulls(self, metric: str | Metric | Statistic, targets: int = 1) -> tuple[Null, Null]:
         """Return the null distributions of a metric where all targets have the fewest or the most.
 
         Parameters
@@ -64,7 +62,7 @@ class Bounds(NamedTuple):
 
         Returns
         -------
-        tuple of NullDistribution
+        tuple of Null
             With the fewest candidates, and with the most.
         """
         return chance(metric, {self.least: targets}), chance(metric, {self.most: targets})

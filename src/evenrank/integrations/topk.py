@@ -1,6 +1,8 @@
 """Ranks from top-k lists of rule miners, language models and leaderboards, with bounds for the rest.
 
     ranks(task, lists)        lists of ids, one for each target of a task
+    rankings(ids, relevant)   lists of ids, one for each query, with all of its answers (recommenders)
+    from_hits(hits, answers)  which of the listed ids are answers, as RecBole and PyG have them
     anyburl(path, graph)      AnyBURL's and PyClause's blocks of text
     jsonl(path, graph)        a JSON object per line, as a script around a language model writes them
     wikikg90m(predictions)    the dictionary of OGB-LSC's evaluators
@@ -15,14 +17,14 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Ints, host
-from evenrank._internal.checks import check_type
+from evenrank._internal.arrays import Ints, host, nan_error
+from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import as_path
 from evenrank._internal.reading import parse_json
 from evenrank.errors import InputError
@@ -30,14 +32,17 @@ from evenrank.graphs import registry
 from evenrank.graphs.graph import PARTS, Graph
 from evenrank.integrations._blocks import MOST, Block, Gather, Vocabulary
 from evenrank.integrations._lines import lines
-from evenrank.integrations.listed import LENIENT, Batch, Listed, Order, check_order
+from evenrank.integrations._together import Groups, Unretrieved, described, place_unlisted
+from evenrank.integrations.listed import LENIENT, WORDS, Batch, Listed, Order, check_order
 from evenrank.ranks.lists import Lists, offsets
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import HOLE, Part, Task
 
-__all__ = ["anyburl", "jsonl", "ranks", "wikikg90m"]
+__all__ = ["anyburl", "from_hits", "jsonl", "rankings", "ranks", "wikikg90m"]
 
 TAILS = "h,r->t"
+UNRETRIEVED = get_args(Unretrieved)
 PLACES = 1001  # the candidates of each query of WikiKG90M, version 1
 ANYBURL = {"Heads": "head", "Tails": "tail"}
 RECORD = '{"head": "a", "relation": "r", "tail": null, "answers": ["b", "c"], "scores": [0.9, 0.4]}'
@@ -157,6 +162,282 @@ def _batch(
         where=lambda i: f"list {place[i]}",
         name=str,
     )
+
+
+def rankings(
+    ids: Sequence[ArrayLike] | NDArray[Any],
+    relevant: Any = None,
+    *,
+    pairs: tuple[ArrayLike, ArrayLike] | ArrayLike | None = None,
+    candidates: ArrayLike | None = None,
+    scores: Sequence[ArrayLike] | NDArray[Any] | None = None,
+    gains: Any = None,
+    queries: ArrayLike | None = None,
+    unretrieved: Unretrieved | None = None,
+    model: str | None = None,
+) -> Rankings:
+    """Rank all answers of each query by a list of its best candidates.
+
+    Parameters
+    ----------
+    ids : sequence of array-like of int, or matrix
+        For each query, the best candidates, best first. In a matrix, -1 pads shorter lists.
+    relevant : sequence of array-like of int, or sparse matrix
+        For each query, its answers; of a sparse matrix, the columns that are not zero in its row.
+    pairs : pair of array-like of int
+        Instead of `relevant`, the row of the query and the answer of each pair, such as the
+        `edge_label_index` of PyG.
+    candidates : array-like of int, optional
+        Number of candidates: one, or one per query, without those that are filtered, such as items
+        seen in training. Chance levels and bounds require it.
+    scores : sequence of array-like, optional
+        Scores of the listed candidates; higher is better, equal ones tie. Without them the order counts.
+    gains : sequence of array-like, or array-like, optional
+        The gain of each answer, in the layout of `relevant`, or for each of the `pairs`; by default 1.
+        Answers of gain 0 are none.
+    queries : array-like, optional
+        Names of the queries, for the key `query`.
+    unretrieved : {"tied", "never"}, optional
+        Answers that are not listed tie with all other candidates that are not listed: the tie-breaking
+        rules "optimistic" and "pessimistic" bound every metric, and "expected" is the mean over all
+        orders. Or they are never retrieved, and add nothing. By default "tied" with `candidates`, else
+        "never".
+    model : str, optional
+        Name of the model, for the protocol.
+
+    Returns
+    -------
+    Rankings
+        A row per query.
+
+    Raises
+    ------
+    InputError
+        If a candidate is listed or relevant twice for a query, queries differ in number, or there are
+        fewer candidates than listed and relevant ones.
+
+    Examples
+    --------
+    >>> found = rankings([[7, 5, 3], [8, 9, 2]], [[5], [2, 4]], candidates=10)
+    >>> found.better.tolist(), found.equal.tolist()
+    ([1, 2, 3], [0, 0, 6])
+    >>> found.evaluate("recall@3", "map").to_dict()
+    {'recall@3': 0.75, 'map': 0.411592970521542}
+    """
+    whole = _flat("ids", ids)
+    kept = columns.integers("ids", whole.values, HOLE) != HOLE
+    listed = _without(whole, kept)
+    owner, values, worth = _relevant(relevant, pairs, gains, len(listed))
+    within = np.arange(len(listed.values)) - listed.first[listed.owner]
+    placed = within, np.zeros_like(within)
+    if scores is not None:
+        given = _flat("scores", scores)
+        if not np.array_equal(given.first, whole.first):
+            raise InputError(
+                "there must be a score for each listed candidate",
+                got=f"{len(given.values):,} scores in {len(given):,} lists",
+            )
+        score = given.values.astype(float)[kept]
+        if np.isnan(score).any():
+            i = int(np.flatnonzero(np.isnan(score))[0])
+            raise nan_error(
+                f"query {listed.owner[i]}, candidate {listed.values[i]}", do="check the list"
+            )
+        placed = Groups.of(listed.owner, score).counts()
+    # numbers of pairs (query, id), with the place in the list behind the point: sorting them is several
+    # times as fast as finding the order that sorts them
+    most = max(int(listed.values.max(initial=0)), int(values.max(initial=0))) + 1
+    wide = int(within.max(initial=0)) + 1
+    listed_pairs = np.sort((listed.owner * most + listed.values) * wide + within)
+    _check_once("a candidate is listed twice", listed_pairs // wide, most)
+    pairs_wanted = owner * most + values
+    if worth is None:
+        pairs_wanted = np.sort(pairs_wanted)
+        owner, values = np.divmod(pairs_wanted, most)
+        _check_once("an answer is relevant twice", pairs_wanted, most)
+    else:
+        _check_once("an answer is relevant twice", np.sort(pairs_wanted), most)
+    counts = np.full(len(values), -1), np.zeros(len(values), np.int64)
+    if len(listed_pairs):
+        at = np.minimum(np.searchsorted(listed_pairs, pairs_wanted * wide), len(listed_pairs) - 1)
+        pair, place = np.divmod(listed_pairs[at], wide)
+        there = pair == pairs_wanted
+        row = listed.first[owner[there]] + place[there]
+        counts[0][there], counts[1][there] = placed[0][row], placed[1][row]
+    return _joined(
+        owner,
+        counts,
+        listed,
+        candidates,
+        unretrieved,
+        values,
+        worth,
+        queries,
+        WORDS["listed" if scores is None else "scores"],
+        model,
+    )
+
+
+def from_hits(
+    hits: ArrayLike,
+    answers: ArrayLike,
+    *,
+    candidates: ArrayLike | None = None,
+    queries: ArrayLike | None = None,
+    unretrieved: Unretrieved | None = None,
+    model: str | None = None,
+) -> Rankings:
+    """Rank all answers of each query by which of its best candidates are answers.
+
+    Parameters
+    ----------
+    hits : array-like of bool, matrix
+        A row per query and a column per position: whether the candidate there is an answer, as the
+        first columns of RecBole's ``rec.topk`` and the `pred_rel_mat` of PyG.
+    answers : array-like of int
+        The number of answers of each query, as the last column of RecBole's ``rec.topk`` and the
+        `label_count` of PyG.
+    candidates, queries, unretrieved, model
+        As for `rankings`.
+
+    Returns
+    -------
+    Rankings
+        A row per query.
+
+    Raises
+    ------
+    InputError
+        If hits are neither true nor false, or a query has more hits than answers.
+
+    Examples
+    --------
+    >>> found = from_hits([[False, True, False], [True, False, True]], [1, 3], candidates=20)
+    >>> found.better.tolist(), found.equal.tolist()
+    ([1, 0, 2, 3], [0, 0, 0, 16])
+    """
+    matrix = np.asarray(host(hits))
+    if matrix.ndim != 2 or not np.isin(matrix, (0, 1)).all():
+        raise InputError(
+            "hits must be a matrix of true and false, with a row per query and a column per position",
+            got=columns.described(matrix),
+        )
+    matrix = matrix.astype(bool)
+    many = columns.integers("answers", host(answers), 0)
+    many = columns.repeat("answers", many, len(matrix))
+    over = matrix.sum(axis=1) > many
+    if over.any():
+        row = int(np.flatnonzero(over)[0])
+        raise columns.RowError(
+            "a query has more hits than answers",
+            row,
+            got=f"{matrix[row].sum()} hits, {many[row]} answers",
+        )
+    owner = np.repeat(np.arange(len(matrix)), many)
+    query, position = np.nonzero(matrix)
+    better = np.full(len(owner), -1)
+    within = np.arange(len(query)) - np.searchsorted(query, query)
+    better[offsets(many)[query] + within] = position
+    width = np.full(len(matrix), matrix.shape[1])
+    listed = Lists(offsets(width), np.zeros(matrix.size, np.int64))
+    counts = better, np.zeros_like(better)
+    return _joined(
+        owner, counts, listed, candidates, unretrieved, None, None, queries, WORDS["listed"], model
+    )
+
+
+def _joined(
+    owner: Ints,
+    counts: tuple[Ints, Ints],
+    listed: Lists,
+    candidates: ArrayLike | None,
+    unretrieved: Unretrieved | None,
+    values: Ints | None,
+    gains: NDArray[Any] | None,
+    queries: ArrayLike | None,
+    order: str,
+    model: str | None,
+) -> Rankings:
+    """Rank the answers that are not listed, and make rankings."""
+    unretrieved = unretrieved or ("never" if candidates is None else "tied")
+    check_choice("value of unretrieved", unretrieved, UNRETRIEVED)
+    rows = len(listed)
+    many = None
+    if candidates is not None:
+        many = columns.repeat("candidates", columns.integers("candidates", host(candidates), 1), rows)
+    keys = {} if queries is None else {"query": columns.key("query", host(queries), rows)}
+    names = keys.get("query", np.arange(rows))
+    length = np.diff(listed.first)
+    placed = place_unlisted(owner, *counts, length, many, unretrieved, names)
+    return Rankings.flat(
+        offsets(np.bincount(owner, minlength=rows)),
+        *placed,
+        many,
+        gains,
+        values,
+        None,
+        keys,
+        {"scores": described(order, counts[0] < 0, unretrieved)} | ({"model": model} if model else {}),
+    )
+
+
+def _without(whole: Lists, kept: NDArray[np.bool_]) -> Lists:
+    """Return lists without some of their values."""
+    values = whole.values[kept].astype(np.int64)
+    return Lists(offsets(np.bincount(whole.owner[kept], minlength=len(whole))), values)
+
+
+def _relevant(
+    relevant: Any, pairs: Any, gains: Any, rows: int
+) -> tuple[Ints, Ints, NDArray[Any] | None]:
+    """Return the query, the id and the gain of each answer, by query."""
+    if (relevant is None) == (pairs is None):
+        raise InputError("pass the answers as relevant or as pairs, one of them")
+    worth = None
+    if pairs is not None:
+        both = [np.asarray(host(one)) for one in pairs]
+        if len(both) != 2 or both[0].shape != both[1].shape or both[0].ndim != 1:
+            raise InputError(
+                "pairs must be two columns of one length: the row of a query, and an answer",
+                got=" and ".join(columns.described(one) for one in both[:2]),
+            )
+        owner, values = (columns.integers("pairs", one, 0) for one in both)
+        if gains is not None:
+            worth = np.asarray(host(gains))
+        columns.reject(owner >= rows, owner, f"pairs name a query that has no list (there are {rows:,})")
+    else:
+        lists = _sparse(relevant) if hasattr(relevant, "tocsr") else _flat("relevant", relevant)
+        if len(lists) != rows:
+            raise InputError(
+                "there must be a list of answers for each list of candidates",
+                got=f"{len(lists):,} and {rows:,}",
+            )
+        owner, values = lists.owner, columns.integers("relevant", lists.values, 0)
+        if gains is not None:
+            worth = _flat("gains", gains).values
+    if worth is not None and worth.shape != values.shape:
+        raise InputError(
+            "there must be a gain for each answer", got=f"{worth.size:,} and {len(values):,}"
+        )
+    order = np.argsort(owner, kind="stable")
+    return owner[order], values[order], None if worth is None else worth[order]
+
+
+def _sparse(matrix: Any) -> Lists:
+    """Return the columns of each row of a sparse matrix that are not zero."""
+    rows = matrix.tocsr()
+    there = np.asarray(rows.data) != 0
+    owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[there]
+    lengths = np.bincount(owner, minlength=rows.shape[0])
+    return Lists(offsets(lengths), np.asarray(rows.indices)[there].astype(np.int64))
+
+
+def _check_once(what: str, ordered: Ints, most: int) -> None:
+    """Check that no pair of query and id occurs twice; pairs are numbered and sorted."""
+    again = np.flatnonzero(np.diff(ordered) == 0)
+    if len(again):
+        query, value = divmod(int(ordered[again[0]]), most)
+        raise columns.RowError(what, query, got=str(value))
 
 
 def wikikg90m(

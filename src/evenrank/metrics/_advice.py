@@ -15,23 +15,19 @@ _MEANINGS: dict[str, str] = {
     name: advice
     for names, advice in {
         "accuracy acc top1 p1": "the share of targets that are ranked first is hits@1",
-        "topk_accuracy top topk topk_acc hit_rate hitrate hr hit_ratio recall success success_rate sr": (
-            _ONE + "this is hits@{k}"
-        ),
-        "precision prec p": _ONE + "precision at k is hits@k divided by k; use hits@{k}",
-        "map mean_average_precision average_precision ap": _ONE + "average precision is 1/rank; use mrr",
-        "ndcgat ndcg_cut dcg": (
-            _ONE + "nDCG is the mean of 1/log2(rank + 1); use ndcg, which has no cutoff, or hits@{k}"
-        ),
-        "mrrat recip_rank": "mrr has no cutoff, as lower ranks add little to it; use mrr, or hits@{k}",
-        "auc roc_auc auroc rocauc aucroc": (
-            "use index(mr): if all targets have equally many candidates, it is 2 AUC - 1"
-        ),
+        "topk_accuracy top topk topk_acc recall success": _ONE + "this is hits@{k}",
+        "precision": _ONE + "precision at k is hits@k divided by k; use hits@{k}",
+        "f1": _ONE + "F1 at k is 2 hits@k / (k + 1); use hits@{k}",
+        "map map_min": _ONE + "average precision is 1/rank; use mrr",
+        "dcg ndcg": _ONE + "nDCG is the mean of 1/log2(rank + 1); use ndcg or ndcg@{k}",
+        "err rbp first": _ONE + "this is a function of the rank alone; use mrr, ndcg or er.define",
+        "r_precision": _ONE + "R-precision is hits@1",
+        "auc": "use index(mr): if all targets have equally many candidates, it is 2 AUC - 1",
         "average_rank avg_rank rank ranks meanrank_avg": "the mean of the ranks is mr",
         "percentile percentile_rank normalized_rank relative_rank mpr": (
             "for ranks relative to the number of candidates use index(mr), or ratio(mr)"
         ),
-        "f1 f rmse mse mae loss nll ppl perplexity auprc pr_auc aucpr brier": _NOT_OF_RANKS,
+        "f rmse mse mae loss nll ppl perplexity auprc pr_auc aucpr brier": _NOT_OF_RANKS,
         "chance expected expectation baseline random": "write chance(mrr) for the chance level of mrr",
         "index adjusted adjusted_index": "write index(mrr) for the chance-adjusted mrr",
         "z zscore z_score zscores": "write z(mrr) for the z-score of mrr",
@@ -51,7 +47,7 @@ _FUNCTIONS = {
     }.items()
     for name in names.split()
 }
-_WITH_CUTOFF = {"ndcg": "ndcgat", "mrr": "mrrat", "top1": "top"}
+_WITH_CUTOFF = {"top1": "top"}
 _CUTOFF = re.compile(
     r"(?P<name>.*?[a-z])(?:[\s_-]*(?:@|at)[\s_-]*|[\s_-]*)(?P<k>\d{1,9}|k)", re.IGNORECASE
 )
@@ -65,6 +61,16 @@ def _plain(name: str) -> str:
 
 _BY_MEANING = {_plain(name): advice for name, advice in _MEANINGS.items()}
 _BY_FUNCTION = {_plain(name): function for name, function in _FUNCTIONS.items()}
+
+
+def single_answer(stem: str, k: int) -> str:
+    """Say which metric of single targets to use in place of one of several answers.
+
+    >>> single_answer("recall", 5)
+    'with one answer per query, this is hits@5'
+    """
+    stem = stem.removesuffix("_exp").removesuffix("_bin")
+    return _BY_MEANING[_plain(stem)].format(k=k)
 
 
 def advice(
@@ -90,7 +96,7 @@ def advice(
 
     Examples
     --------
-    >>> advice("index(recall@5)", "recall@5", ["mrr"], ["rr"], ["hits"])
+    >>> advice("index(top@5)", "top@5", ["mrr"], ["rr"], ["hits"])
     'with one answer per query, this is hits@5'
     >>> advice("index(hist@5)", "hist@5", ["mrr"], ["rr"], ["hits"])
     'did you mean index(hits@5)?'

@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_choice
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
-from evenrank.metrics.chance import Dependent, NullDistribution
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.chance import Dependent, Null, Shaped
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import MR, MRR, NDCG, Metric, Statistic
 from evenrank.metrics.tally import Tallied, Tally, as_tally
@@ -87,7 +88,7 @@ class Affine:
         return f"{self.scale:.6g} x {'-' if self.offset < 0 else '+'} {abs(self.offset):.6g}"
 
 
-def ratio(null: NullDistribution) -> Affine:
+def ratio(null: Null) -> Affine:
     """Divide by the expected value under random ranking."""
     mean = float(null.mean())
     if mean == 0:
@@ -95,13 +96,13 @@ def ratio(null: NullDistribution) -> Affine:
     return Affine(1.0 / mean, points=((mean, 1.0),))
 
 
-def index(null: NullDistribution) -> Affine:
+def index(null: Null) -> Affine:
     """Map the chance level to 0 and the best value to 1."""
     _check_adjustable(null, "index")
     return Affine.through((float(null.mean()), 0.0), (null.best, 1.0))
 
 
-def z(null: NullDistribution) -> Affine:
+def z(null: Null) -> Affine:
     """Count standard deviations from the chance level, positive where better."""
     _check_adjustable(null, "z")
     better = 1.0 if null.metric.increasing else -1.0
@@ -110,26 +111,25 @@ def z(null: NullDistribution) -> Affine:
     return Affine(scale, -scale * mean, ((mean, 0.0),))
 
 
-def chance(null: NullDistribution) -> Affine:
+def chance(null: Null) -> Affine:
     """Map every value to the chance level."""
     return Affine(0.0, null.mean())
 
 
-def _check_adjustable(null: NullDistribution, name: str) -> None:
+def _check_adjustable(null: Null, name: str) -> None:
     if null.metric.increasing is None:
         raise no_direction(null.metric)
     if null.certain or (float(null.mean()) == null.best and float(null.var()) == 0):
-        hits = isinstance(null.metric, Metric) and null.metric.f.k is not None
         raise DegenerateError(
             f"{name}({null.metric}) is undefined: every ranking has the value "
             f"{float(null.mean()):.6g}, the best possible",
-            got=f"at most {int(null.sizes.size.max())} candidates",
-            do="rank more candidates" + ", or use a smaller k" * hits,
+            got=f"at most {null.most_candidates} candidates",
+            do="rank more candidates" + ", or use a smaller k" * null.has_cutoff,
         )
     if name == "z" and float(null.var()) == 0:
         raise DegenerateError(
             f"z({null.metric}) is undefined: the variance of the null distribution underflows",
-            got=f"mean {float(null.mean()):.6g} over {null.sizes.n:,} targets",
+            got=f"mean {float(null.mean()):.6g} over {null.extent}",
             do=f"use index({null.metric})",
         )
 
@@ -143,7 +143,7 @@ def no_direction(metric: Metric | Statistic) -> NullDistributionError:
 
 
 AdjustmentName = Literal["chance", "ratio", "index", "z", "phi"]
-LINES: dict[str, Callable[[NullDistribution], Affine]] = {
+LINES: dict[str, Callable[[Null], Affine]] = {
     "chance": chance,
     "ratio": ratio,
     "index": index,
@@ -171,12 +171,12 @@ class Adjusted:
     """
 
     adjustment: AdjustmentName
-    metric: Metric | Statistic
+    metric: Metric | Statistic | QueryMetric
 
     def __post_init__(self) -> None:
         """Check that the metric can be adjusted."""
         check_choice("adjustment", self.adjustment, get_args(AdjustmentName))
-        if not isinstance(self.metric, Metric | Statistic):
+        if not isinstance(self.metric, Metric | Statistic | QueryMetric):
             raise InputError(
                 "only metrics without adjustment can be adjusted", got=repr(self.metric)[:40]
             )
@@ -228,8 +228,14 @@ class Adjusted:
         low, high = self.range
         metric = self.metric
         if self.adjustment == "index" and metric.increasing and metric.range == (0.0, 1.0):
-            return "-E/(1-E) to 1"
+            return "-E/(1-E) to 1" if self._best == "1" else "-E/(best-E) to 1"
         return f"{low:g} to {high:g}"
+
+    @property
+    def _best(self) -> str:
+        """The best value as plain text; that of precision@10 depends on the numbers of answers."""
+        depends = isinstance(self.metric, QueryMetric) and not self.metric.bounded
+        return "best" if depends else f"{self.metric.best:g}"
 
     @property
     def formula(self) -> str:
@@ -239,7 +245,7 @@ class Adjusted:
         return {
             "chance": f"E[{m}]",
             "ratio": f"{m} / E[{m}]",
-            "index": f"({m} - E[{m}]) / ({self.metric.best:g} - E[{m}])",
+            "index": f"({m} - E[{m}]) / ({self._best} - E[{m}])",
             "z": f"{sign}({m} - E[{m}]) / sigma[{m}]",
             "phi": f"Phi({sign}({m} - E[{m}]) / sigma[{m}])",
         }[self.adjustment]
@@ -251,12 +257,12 @@ class Adjusted:
             return "Berrendorf et al. 2020"
         return "Hoyt et al. 2022"
 
-    def map(self, null: NullDistribution) -> Callable[[float], float]:
+    def map(self, null: Null) -> Callable[[float], float]:
         """Return the map from raw to adjusted values.
 
         Parameters
         ----------
-        null : NullDistribution
+        null : Null
             The null distribution of the metric.
 
         Returns
@@ -271,19 +277,19 @@ class Adjusted:
 
     def __call__(
         self,
-        ranks: Tally | Tallied | ArrayLike,
+        ranks: Tally | Tallied | Shaped | ArrayLike,
         ties: Ties = "expected",
-        null: NullDistribution | None = None,
+        null: Null | None = None,
     ) -> float:
         """Compute the chance-adjusted metric.
 
         Parameters
         ----------
-        ranks : Ranks or Tally
-            The ranks, with numbers of candidates.
+        ranks : Ranks, Tally or Rankings
+            The ranks, with numbers of candidates; rankings, for a metric of several answers.
         ties : str
             The tie-breaking rule.
-        null : NullDistribution, optional
+        null : Null, optional
             The null distribution of the metric, if it is known already.
 
         Returns
@@ -298,6 +304,11 @@ class Adjusted:
         DegenerateError
             If every ranking has the same value.
         """
+        if isinstance(ranks, Shaped):
+            several = for_answers(self.metric)
+            return self.map(null or null_distribution(several, ranks))(several(ranks, ties))
+        if isinstance(self.metric, QueryMetric):
+            raise self.metric.not_of_ranks()
         tally = as_tally(ranks)
         known = ranks if isinstance(ranks, Dependent) else tally
         return self.map(null or null_distribution(self.metric, known))(self.metric(tally, ties))
@@ -311,4 +322,4 @@ class Adjusted:
         return f"Adjusted({str(self)!r})"
 
 
-Expression = Metric | Statistic | Adjusted
+Expression = Metric | Statistic | QueryMetric | Adjusted

@@ -7,17 +7,20 @@
     anti-monotonic        the value strictly falls when any one rank gets worse
     size invariant        the chance level is the same for every number of candidates
 
+For metrics of several answers, the ranks are the positions of the answers of one query, and the chance
+level may depend on the number of answers, too.
+
 A property is refuted by a counterexample, which is reported. Counterexamples are searched among ranks of
-one and of three targets and several numbers of candidates, and for transforms among all small and many
-large ranks; "yes" means that none was found, which is conclusive for power means of the rank.
+one and of three targets or answers and several numbers of candidates, and for transforms among all small
+and many large ranks; "yes" means that none was found, which is conclusive for power means of the rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 from math import inf
 
 import numpy as np
@@ -26,7 +29,11 @@ from evenrank._internal.table import Table, figure
 from evenrank._internal.terminal import terminal_width
 from evenrank.errors import DegenerateError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import NullDistribution, read_sizes
+from evenrank.metrics.answers.metric import QueryMetric
+from evenrank.metrics.answers.null import QueryNull
+from evenrank.metrics.answers.shapes import Shapes
+from evenrank.metrics.answers.values import Answers, values
+from evenrank.metrics.chance import Null, NullDistribution, read_sizes
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
@@ -155,7 +162,7 @@ def _check(expression: Expression) -> dict[str, Verdict]:
     return verdicts
 
 
-def _metric(expression: Expression) -> Metric | Statistic:
+def _metric(expression: Expression) -> Metric | Statistic | QueryMetric:
     return expression.metric if isinstance(expression, Adjusted) else expression
 
 
@@ -163,11 +170,19 @@ def _sizes(expression: Expression) -> tuple[int, int, int]:
     """Return small numbers of candidates, larger than the k of hits@k."""
     metric = _metric(expression)
     k = (metric.f.k or 0) if isinstance(metric, Metric) else 0
+    if isinstance(metric, QueryMetric) and isinstance(metric.k, int):
+        k = metric.k
     return (12, 100, 1000) if k < 12 else (k + 2, 4 * k, 16 * k)
 
 
 def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
     better = np.array(ranks) - 1
+    metric = _metric(expression)
+    if isinstance(metric, QueryMetric):
+        first, none = np.array([0, len(ranks)]), np.zeros(len(ranks), np.int64)
+        value = float(values(metric, Answers(first, better, none, None, np.array([size])))[0])
+        null = _null(metric, len(ranks), size) if isinstance(expression, Adjusted) else None
+        return value if null is None else expression.map(null)(value)  # type: ignore[union-attr]  # adjusted
     tally = Tally.of_checked(better, better * 0, better * 0 + size, None)
     if not isinstance(expression, Adjusted):
         return expression(tally)
@@ -175,14 +190,31 @@ def _value(expression: Expression, ranks: tuple[int, ...], size: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _null(metric: Metric | Statistic, targets: int, size: int) -> NullDistribution:
+def _null(metric: Metric | Statistic | QueryMetric, targets: int, size: int) -> Null:
+    if isinstance(metric, QueryMetric):
+        return QueryNull(metric, Shapes.of_counts([size], [targets]))
     return NullDistribution(metric, read_sizes({size: targets}))
 
 
-def _cases(size: int) -> list[tuple[int, ...]]:
+def _cases(expression: Expression, size: int) -> list[tuple[int, ...]]:
     """Return ranks of one and of three targets, including the extremes."""
     steps = sorted({1, 2, size // 3, size // 2, size - 1, size} - {0})
-    return [(r,) for r in steps] + [*product(sorted({1, 2, size // 2, size}), repeat=3)]
+    return [(r,) for r in steps] + _threes(expression, sorted({1, 2, size // 2, size}))
+
+
+def _threes(expression: Expression, ranks: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return ranks of three targets; different answers of a query have different ones."""
+    if isinstance(_metric(expression), QueryMetric):
+        return [*combinations(ranks, 3)]
+    return [*product(ranks, repeat=3)]
+
+
+def _perfect(expression: Expression) -> tuple[int, ...]:
+    return (1, 2, 3) if isinstance(_metric(expression), QueryMetric) else (1, 1, 1)
+
+
+def _worst(expression: Expression, size: int) -> tuple[int, ...]:
+    return (size - 2, size - 1, size) if isinstance(_metric(expression), QueryMetric) else (size,) * 3
 
 
 def _ranks(ranks: tuple[int, ...]) -> str:
@@ -191,7 +223,7 @@ def _ranks(ranks: tuple[int, ...]) -> str:
 
 def _non_negative(expression: Expression) -> Verdict:
     for size in _sizes(expression):
-        for ranks in _cases(size):
+        for ranks in _cases(expression, size):
             value = _value(expression, ranks, size)
             if value < 0:
                 return Verdict(False, f"the value of {_ranks(ranks)} of {size} is {figure(value)}")
@@ -202,10 +234,12 @@ def _fixed_optimum(expression: Expression) -> Verdict:
     if isinstance(expression, Adjusted) and expression.adjustment == "phi":
         return Verdict(False, "z is finite, so phi is below 1")
     for size in _sizes(expression):
-        best = _value(expression, (1, 1, 1), size)
-        if abs(best - 1.0) > 1e-9:
-            return Verdict(False, f"the value of perfect ranks of {size} is {best:.9g}, not 1")
-        for ranks in _cases(size):
+        for ranks in ((1,), _perfect(expression)):
+            best = _value(expression, ranks, size)
+            if abs(best - 1.0) > 1e-9:
+                perfect = "perfect ranks" if len(ranks) > 1 else "rank 1"
+                return Verdict(False, f"the value of {perfect} of {size} is {best:.9g}, not 1")
+        for ranks in _cases(expression, size):
             value = _value(expression, ranks, size)
             if value > 1.0 + 1e-9:
                 return Verdict(
@@ -224,7 +258,7 @@ def _pessimum(expression: Expression) -> Verdict:
     if not _converges(values):
         return Verdict(False, f"the value of {largest} is {figure(values[-1])}")
     size = ladder[1]
-    three = [_value(expression, (n,) * 3, n) for n in ladder[:2]]
+    three = [_value(expression, _worst(expression, n), n) for n in ladder[:2]]
     first, second = (abs(a - b) for a, b in zip(three, values[:2], strict=True))
     if second > max(0.75 * first, 1e-9):
         one, more = figure(values[1]), figure(three[1])
@@ -248,15 +282,16 @@ def _anti_monotonic(expression: Expression) -> Verdict:
     if isinstance(expression, Adjusted) and expression.adjustment == "phi":
         expression = Adjusted("z", expression.metric)  # Phi is monotone, but rounds to 1
     size, flat = _sizes(expression)[0], _flat(_metric(expression))
+    several = isinstance(_metric(expression), QueryMetric)
     if flat:
         size = max(size, 2 * flat + 2)
         single = [(flat,)]
     else:
         single = [(r,) for r in (range(1, size + 1) if size < 100 else (1, size // 2, size))]
-    for ranks in [*single, *product((1, 2, 5, 11), repeat=3)]:
+    for ranks in [*single, *_threes(expression, (1, 2, 5, 11))]:
         here = _value(expression, ranks, size)
         for i, rank in enumerate(ranks):
-            if rank < size:
+            if rank < size and not (several and rank + 1 in ranks):
                 worse = (*ranks[:i], rank + 1, *ranks[i + 1 :])
                 there = _value(expression, worse, size)
                 if not there < here - 1e-12 * abs(here):
@@ -268,7 +303,7 @@ def _anti_monotonic(expression: Expression) -> Verdict:
     return Verdict(True)
 
 
-def _flat(metric: Metric | Statistic) -> int:
+def _flat(metric: Metric | Statistic | QueryMetric) -> int:
     """Return the first rank from 12 on at which the transform does not change, or 0.
 
     Values that fall below the smallest float, such as 0.8^r, are not flat.
@@ -284,6 +319,14 @@ def _flat(metric: Metric | Statistic) -> int:
 
 def _size_invariant(expression: Expression) -> Verdict:
     first, *rest = ((size, _chance(expression, size)) for size in _sizes(expression))
+    if isinstance(_metric(expression), QueryMetric):
+        one, three = (_chance(expression, first[0], answers) for answers in (1, 3))
+        if abs(one - three) > 1e-9:
+            return Verdict(
+                False,
+                f"the expected value is {figure(one)} for one answer among {first[0]} candidates but "
+                f"{figure(three)} for three",
+            )
     for size, value in rest:
         if abs(value - first[1]) > 1e-9:
             return Verdict(
@@ -294,14 +337,17 @@ def _size_invariant(expression: Expression) -> Verdict:
     return Verdict(True)
 
 
-def _chance(expression: Expression, size: int) -> float:
-    """Compute the expected value for one target under random ranking."""
-    null = NullDistribution(_metric(expression), read_sizes([size]))
+def _chance(expression: Expression, size: int, answers: int = 1) -> float:
+    """Compute the expected value for one target, or one query, under random ranking."""
+    null = _null(_metric(expression), answers, size)
     if not isinstance(expression, Adjusted):
         return null.mean()
     adjusted = expression.map(null)
     if expression.adjustment != "phi":
         return adjusted(null.mean())
     ranks, metric = np.arange(1.0, size + 1.0), null.metric
+    if isinstance(metric, QueryMetric):
+        cases = combinations(range(1, min(size, 40) + 1), answers)
+        return float(np.mean([_value(expression, case, min(size, 40)) for case in cases]))
     values = metric.f(ranks) if isinstance(metric, Metric) else ranks
     return float(np.mean([adjusted(value) for value in values ** float(metric.q)]))

@@ -6,6 +6,7 @@ Expressions follow Python's grammar and are parsed with `ast`:
     mean(2)  mean(-0.5)  mean(2, ndcg)                         power means of the rank, or of a transform
     median  quantile(0.9)  std  var  mad  count                statistics
     1/gmr  1/median                                            inverses
+    map  map@10  recall@20  ndcg_exp@10  rbp(0.8)  auc         metrics of several answers per query
     ratio(mr)  index(mrr)  z(hits@10)  phi(mrr)                chance-adjusted metrics
     chance(mrr)                                                the chance level
 
@@ -16,7 +17,9 @@ Aliases (`amri`, `zmrr`, PyKEEN's `adjusted_hits_at_10`, ...) print as the expre
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 from typing import Any, TypeAlias, get_args
 
@@ -25,7 +28,16 @@ from evenrank._internal.columns import as_list
 from evenrank.errors import InputError, Option, UnknownMetricError
 from evenrank.metrics._advice import advice
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
+from evenrank.metrics.answers.metric import (
+    DEFAULT_LARGEST,
+    ONE,
+    RECIPROCAL,
+    QueryMetric,
+    check_largest,
+    geometric,
+)
 from evenrank.metrics.metric import (
+    GAIN,
     GMR,
     HMR,
     IGMR,
@@ -38,7 +50,9 @@ from evenrank.metrics.metric import (
     Metric,
     Statistic,
     Transform,
+    check_cutoff,
     hit,
+    truncated,
 )
 
 NAMES: dict[str, Expression] = {
@@ -63,7 +77,7 @@ ALIASES: dict[str, Expression] = {
     for target, aliases in {
         MR: "mean_rank arithmetic_mean_rank",
         IMR: "iamr inverse_mean_rank inverse_arithmetic_mean_rank",
-        MRR: "mean_reciprocal_rank inverse_harmonic_mean_rank ihmr rr",
+        MRR: "mean_reciprocal_rank inverse_harmonic_mean_rank ihmr rr recip_rank",
         HMR: "harmonic_mean_rank",
         GMR: "geometric_mean_rank",
         IGMR: "inverse_geometric_mean_rank",
@@ -104,6 +118,45 @@ HITS_NAMES: dict[str, AdjustmentName | None] = {
     "z_hits": "z",
 }
 
+# metrics of several answers; most can be cut off after k positions, as in map@10
+QUERY_NAMES: dict[str, QueryMetric] = {
+    "map": QueryMetric("precision", norm="answers"),
+    "auc": QueryMetric("auc"),
+    "r_precision": QueryMetric("sum", k="answers", norm="answers"),
+    "dcg": QueryMetric("sum", GAIN, gain="linear"),
+    "dcg_bin": QueryMetric("sum", GAIN),
+    "dcg_exp": QueryMetric("sum", GAIN, gain="exponential"),
+    "ndcg_bin": QueryMetric("sum", GAIN, norm="ideal"),
+    "ndcg_exp": QueryMetric("sum", GAIN, gain="exponential", norm="ideal"),
+    "err": QueryMetric("cascade", RECIPROCAL, largest=DEFAULT_LARGEST),
+}
+WITH_CUTOFF = ("map", "dcg", "dcg_bin", "dcg_exp", "ndcg_bin", "ndcg_exp", "err")
+CALLED = ("rbp", "err", "dcg", "ndcg", "first")  # with a parameter or a discount
+_NEED_CUTOFF: dict[str, QueryMetric] = {
+    "map_min": QueryMetric("precision", norm="least"),
+    "precision": QueryMetric("sum", norm="k"),
+    "recall": QueryMetric("sum", norm="answers"),
+    "f1": QueryMetric("sum", norm="mean"),
+    "success": QueryMetric("first", ONE),
+}
+# what trec_eval, ir_measures and libraries of recommenders call them
+QUERY_ALIASES: dict[str, str] = {
+    alias: name
+    for name, aliases in {
+        "map": "ap average_precision mean_average_precision map_cut",
+        "map_min": "ap_min mapk_min",
+        "precision": "p prec",
+        "recall": "r rec",
+        "success": "hit_rate hr hit_ratio hitrate success_rate",
+        "f1": "f1_score",
+        "auc": "roc_auc auroc",
+        "r_precision": "rprec rprecision",
+        "ndcg": "ndcg_cut",
+        "mrr": "recip_rank rr",
+    }.items()
+    for alias in aliases.split()
+}
+
 _ADJUSTMENTS: dict[str, AdjustmentName] = {name: name for name in get_args(AdjustmentName)}
 _defined: dict[str, Metric] = {}
 
@@ -117,6 +170,12 @@ def _plain(name: str) -> str:
 
 _PLAIN: dict[str, Expression] = {_plain(k): v for k, v in (NAMES | ALIASES).items()}
 _PLAIN_HITS = {_plain(k): v for k, v in HITS_NAMES.items()}
+_PLAIN_QUERY: dict[str, str] = {
+    _plain(alias): name
+    for alias, name in (
+        QUERY_ALIASES | {name: name for name in (*QUERY_NAMES, *_NEED_CUTOFF, "mrr", "ndcg")}
+    ).items()
+}
 
 
 def define(name: str, function: Function, *, formula: str = "", reference: str = "") -> Metric:
@@ -145,13 +204,14 @@ def define(name: str, function: Function, *, formula: str = "", reference: str =
 
     Examples
     --------
-    >>> rbp = define("rbp", lambda r: 0.2 * 0.8 ** (r - 1), formula="0.2 * 0.8^(r-1)")
-    >>> parse("index(rbp)"), parse("mean(2, rbp)").p
-    (Adjusted('index(rbp)'), 2.0)
+    >>> half = define("half", lambda r: 0.5**r, formula="0.5^r")
+    >>> parse("index(half)"), parse("mean(2, half)").p, parse("ndcg(half)@10")
+    (Adjusted('index(half)'), 2.0, QueryMetric('ndcg(half)@10'))
     """
     if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
         raise InputError("the name of a metric must be a lower-case identifier", got=repr(name)[:40])
-    taken = _plain(name) in _PLAIN or name in _ADJUSTMENTS or name in ("mean", "quantile", "inf")
+    words = (*CALLED, "mean", "quantile", "inf", *_ADJUSTMENTS)
+    taken = _plain(name) in _PLAIN | _PLAIN_QUERY or name in words
     if taken or _hits(name) is not None:
         raise InputError("this name of a metric is taken", got=repr(name), do="choose another name")
     metric = Metric(Transform(name, function, formula, reference or "user-defined"))
@@ -186,12 +246,14 @@ def parse(text: str | Expression) -> Expression:
     True
     >>> print(parse("ah@10"), parse("z_hits_at_5"), parse("1/mean(0.5)"), parse("AMRI"))
     index(hits@10) z(hits@5) 1/mean(0.5) index(mr)
+    >>> print(parse("P_5"), parse("ndcg_cut_10"), parse("R-precision"), parse("z(rbp(0.8))"))
+    precision@5 ndcg@10 r_precision z(rbp(0.8))
     """
     if not isinstance(text, str):
         if isinstance(text, Expression):
             return text
         raise InputError("metrics must be texts such as 'mrr', or Metric objects", got=repr(text)[:40])
-    source = text.strip()
+    source = re.sub(r"\br-prec", "r_prec", text.strip(), flags=re.IGNORECASE)  # no subtraction
     if len(source) > 200:
         raise _unknown(source[:40] + "...")
     words = source.replace("-", " ").split()
@@ -224,7 +286,7 @@ def listed(metrics: Iterable[Any]) -> list[str | Expression]:
     return found
 
 
-def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
+def parse_metric(text: str | Metric | Statistic | QueryMetric) -> Metric | Statistic | QueryMetric:
     """Parse an expression of a metric that is not chance-adjusted."""
     expression = parse(text)
     if isinstance(expression, Adjusted):
@@ -236,7 +298,51 @@ def parse_metric(text: str | Metric | Statistic) -> Metric | Statistic:
 
 def _named(name: str) -> Expression | None:
     plain = _plain(name)
-    return _defined.get(name.lower()) or _PLAIN.get(plain) or _hits(name)
+    known = _defined.get(name.lower()) or _PLAIN.get(plain) or _hits(name)
+    if known is not None:
+        return known
+    if _PLAIN_QUERY.get(plain) in QUERY_NAMES:
+        return QUERY_NAMES[_PLAIN_QUERY[plain]]
+    stem = name.rstrip("0123456789")  # recall_10, ndcg_cut_10 and P_5, as trec_eval has them
+    if stem.endswith(("_", "at")) and stem != name:
+        return _cut_off(stem.rstrip("_"), int(name[len(stem) :]))
+    return None
+
+
+def _cut_off(name: str, k: float) -> Metric | QueryMetric | None:
+    """Return a metric of several answers with a cutoff; None for other names."""
+    plain = _plain(name)
+    stem = _PLAIN_QUERY.get(plain) or _PLAIN_QUERY.get(plain.removesuffix("at"))
+    if stem == "mrr":
+        return truncated("mrr", k)
+    if stem == "ndcg":
+        return truncated("ndcg", k)
+    if stem in WITH_CUTOFF:
+        return replace(QUERY_NAMES[stem], k=check_cutoff(stem, k))
+    if stem in _NEED_CUTOFF:
+        return replace(_NEED_CUTOFF[stem], k=check_cutoff(stem, k))
+    return None
+
+
+def _called(name: str, node: ast.expr, text: str) -> QueryMetric | None:
+    """Parse rbp(0.8), err(3), and dcg, ndcg and first of a user-defined discount."""
+    plain = _plain(name)
+    if plain == "rbp":
+        return QueryMetric("sum", geometric(_value(node, text)))
+    if plain == "err":
+        return QueryMetric("cascade", RECIPROCAL, largest=check_largest(_value(node, text)))
+    if plain not in ("dcg", "ndcg", "first"):
+        return None
+    inner = _read(node, text)
+    if not isinstance(inner, Metric) or (inner.p, inner.q) != (1.0, 1) or not inner.f.falling:
+        raise InputError(
+            f"{plain} of a discount requires a metric whose function falls with the rank",
+            got=repr(text),
+            do="define one: er.define('half', lambda r: 0.5 ** r)",
+        )
+    if plain == "first":
+        return QueryMetric("first", inner.f)
+    return QueryMetric("sum", inner.f, gain="linear", norm="ideal" if plain == "ndcg" else "one")
 
 
 def _hits(name: str) -> Expression | None:
@@ -261,12 +367,24 @@ def _read(node: ast.expr, text: str) -> Expression:
             named = _named(name)
             if named is not None:
                 return named
-            if _plain(name).removesuffix("k").removesuffix("at") in _PLAIN_HITS:
+            bare = _plain(name).removesuffix("k").removesuffix("at")
+            if bare in _PLAIN_HITS:
                 raise _needs_k(text)
+            if _PLAIN_QUERY.get(bare) in _NEED_CUTOFF:
+                raise _needs_k(text, _PLAIN_QUERY[bare])
+            if bare == "rbp":
+                raise UnknownMetricError(
+                    "rbp requires a persistence", got=repr(text), do="e.g. rbp(0.8)"
+                )
         case ast.BinOp(ast.Constant(1), ast.Div(), right):
             inner = _read(right, text)
-            if isinstance(inner, Adjusted):
-                raise InputError("a chance-adjusted metric has no inverse", got=repr(text))
+            if isinstance(inner, Adjusted | QueryMetric):
+                what = (
+                    "chance-adjusted metric"
+                    if isinstance(inner, Adjusted)
+                    else "metric of several answers"
+                )
+                raise InputError(f"a {what} has no inverse", got=repr(text))
             return 1 / inner
         case ast.BinOp(ast.BinOp(ast.Constant(1), ast.Div(), hits), ast.MatMult(), right):
             # Python parses 1/hits@10 as (1/hits)@10: `/` and `@` have equal precedence
@@ -276,6 +394,19 @@ def _read(node: ast.expr, text: str) -> Expression:
                 raise _needs_k(text)
             k = _value(right, text)
             return _adjust(_PLAIN_HITS[_plain(name)], Metric(hit(int(k) if k % 1 == 0 else k)))
+        case ast.BinOp(ast.Name(name), ast.MatMult(), right) if _plain(name) in _PLAIN_QUERY:
+            if isinstance(right, ast.Name):
+                raise _needs_k(text, _PLAIN_QUERY[_plain(name)])
+            k = _value(right, text)
+            found = _cut_off(name, int(k) if k % 1 == 0 else k)
+            if found is not None:
+                return found
+            raise InputError(f"{_PLAIN_QUERY[_plain(name)]} has no cutoff", got=repr(text))
+        case ast.BinOp(ast.Call(ast.Name(name), [of], []), ast.MatMult(), right):
+            called = _called(name, of, text)
+            k = _value(right, text)
+            if called is not None and called.kind != "auc":
+                return replace(called, k=check_cutoff(name, int(k) if k % 1 == 0 else k))
         case ast.Call(ast.Name("mean"), [power], []):
             return Metric(RANK, _value(power, text))
         case ast.Call(ast.Name("mean"), [power, of], []):
@@ -287,6 +418,16 @@ def _read(node: ast.expr, text: str) -> Expression:
             return Statistic("quantile", _value(at, text))
         case ast.Call(ast.Name(name), [of], []) if name.lower() in _ADJUSTMENTS:
             return _adjust(_ADJUSTMENTS[name.lower()], _read(of, text))
+        case ast.Call(ast.Name(name), [of], []) if _plain(name) in (
+            "rbp",
+            "err",
+            "dcg",
+            "ndcg",
+            "first",
+        ):
+            called = _called(name, of, text)
+            assert called is not None
+            return called
         case ast.Attribute():
             raise UnknownMetricError(
                 "a metric expression contains no side and no tie-breaking rule",
@@ -315,13 +456,14 @@ def _value(node: ast.expr, text: str) -> float:
     raise InputError("a metric expression lacks a number", got=repr(text))
 
 
-def _needs_k(text: str) -> UnknownMetricError:
-    return UnknownMetricError("hits@k requires a k", got=repr(text), do="e.g. hits@10")
+def _needs_k(text: str, name: str = "hits") -> UnknownMetricError:
+    return UnknownMetricError(f"{name}@k requires a k", got=repr(text), do=f"e.g. {name}@10")
 
 
 def _unknown(text: str, part: str | None = None) -> UnknownMetricError:
     """Describe an unknown metric, or the part of an expression that is unknown."""
-    do = advice(text, part or text, [*NAMES, *_defined], ALIASES, HITS_NAMES)
+    names, aliases = [*NAMES, *_defined], [*ALIASES, *QUERY_NAMES]
+    do = advice(text, part or text, names, aliases, [*HITS_NAMES, *_NEED_CUTOFF, *WITH_CUTOFF])
     do += " `" if do.endswith("?") else "; `"
     return UnknownMetricError(
         "unknown metric", got=repr(text), do=f"{do}evenrank evaluate --list` lists all metrics"

@@ -130,7 +130,8 @@ class Transform:
             If the function is not finite, non-negative and monotone.
         """
         largest = int(sizes.max())
-        if largest <= self._checked or self.function in (_identity, _gain) or self.k is not None:
+        ours = self.function in (_identity, _gain) or self.k is not None or self.cut is not None
+        if largest <= self._checked or ours:
             return
         most = min(largest, MOST_PROBED)
         every = np.arange(1.0, most + 1.0) if most > self._checked else np.ones(1)
@@ -142,6 +143,11 @@ class Transform:
     def k(self) -> int | None:
         """The k of hits@k, or None."""
         return self.function.k if isinstance(self.function, _Hit) else None
+
+    @property
+    def cut(self) -> tuple[Literal["mrr", "ndcg"], int] | None:
+        """The metric and the k of mrr@k and ndcg@k, or None."""
+        return (self.function.of, self.function.k) if isinstance(self.function, _Cut) else None
 
     def __call__(self, rank: Floats) -> Floats:
         """Apply the function."""
@@ -174,8 +180,32 @@ class _Hit:
         return np.asarray(rank <= self.k, dtype=float)
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """`[r <= k] 1/r` or `[r <= k] 1/log2(1 + r)`: a class, to compare and to pickle."""
+
+    of: Literal["mrr", "ndcg"]
+    k: int
+
+    def __call__(self, rank: Floats) -> Floats:
+        value = 1.0 / rank if self.of == "mrr" else _gain(rank)
+        return np.where(rank <= self.k, value, 0.0)
+
+
 RANK = Transform("rank", _identity, "r", _BORDES)
 GAIN = Transform("ndcg", _gain, "1/log2(1+r)", "Järvelin & Kekäläinen 2002")
+
+
+def check_cutoff(name: str, k: object) -> int:
+    """Check the cutoff of a metric: a whole number from 1 on."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= 10**15:
+        raise InputError(
+            f"{name}@k needs a whole number k >= 1",
+            got=repr(k)[:40],
+            allowed="1 to 10^15",
+            do=f"e.g. {name}@10",
+        )
+    return int(k)
 
 
 def hit(k: float) -> Transform:
@@ -184,14 +214,20 @@ def hit(k: float) -> Transform:
     >>> hit(3)(np.array([1.0, 3.0, 4.0])).tolist()
     [1.0, 1.0, 0.0]
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= 10**15:
-        raise InputError(
-            "hits@k needs a whole number k >= 1",
-            got=repr(k)[:40],
-            allowed="1 to 10^15",
-            do="e.g. hits@10",
-        )
-    return Transform(f"hits@{k}", _Hit(int(k)), f"[r <= {k}]", _BORDES, limit=0.0)
+    k = check_cutoff("hits", k)
+    return Transform(f"hits@{k}", _Hit(k), f"[r <= {k}]", _BORDES, limit=0.0)
+
+
+def truncated(of: Literal["mrr", "ndcg"], k: float) -> Metric:
+    """Return mrr@k or ndcg@k, in which ranks below k add nothing.
+
+    >>> truncated("mrr", 3)([1, 2, 10]), str(truncated("ndcg", 10))
+    (0.5, 'ndcg@10')
+    """
+    k = check_cutoff(of, k)
+    formula = f"[r <= {k}] {'1/r' if of == 'mrr' else GAIN.formula}"
+    reference = MRR.reference if of == "mrr" else GAIN.reference
+    return Metric(Transform(f"{of}@{k}", _Cut(of, k), formula, reference, limit=0.0))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Models on plain arrays: TransE, RotatE, DistMult, ComplEx, TuckER, RESCAL, SimplE, CP.
+"""Models on plain arrays: TransE, RotatE, DistMult, ComplEx, TuckER, RESCAL, SimplE, CP; DotProduct.
 
 Each model scores triples `(h, r, t)`, higher is better, and factors the score of each side into query
 vectors and candidate vectors. Arrays may be NumPy arrays or torch tensors (on the CPU without a copy).
@@ -8,6 +8,8 @@ Complex numbers are complex arrays, or real ones with all real parts before all 
 reciprocal (inverse) relations answer it as `(t, r', ?)`, with a separate row for `r'`: with
 `inverse="stacked"` rows are r_0 .. r_R, r'_0 .. r'_R (most libraries), with `inverse="interleaved"`
 they are r_0, r'_0, r_1, r'_1, ... (PyKEEN).
+
+**Recommenders.** `DotProduct` scores items for users by matrix factorization, with a bias per item.
 
 **Your own models.** `TripleScorer` ranks torch modules and functions of `(h, r, t)`, `QueryScorer`
 functions of queries and candidates. `er.rank` chooses one by the names of parameters.
@@ -20,6 +22,7 @@ functions of queries and candidates. `er.rank` chooses one by the names of param
 array([[-1., -0., -1.]])
 """
 
+from evenrank.models._dot_product import DotProduct
 from evenrank.models._files import save
 from evenrank.models._load import bundled, load, load_pair
 from evenrank.models._model import Inverse, Model
@@ -32,6 +35,7 @@ __all__ = [
     "RESCAL",
     "ComplEx",
     "DistMult",
+    "DotProduct",
     "Inverse",
     "Model",
     "QueryScorer",

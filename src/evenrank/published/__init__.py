@@ -5,9 +5,13 @@ numbers of candidates, and these determine the exact null distribution of the me
 
 - `_value`        published values and their units
 - `_setting`      evaluation settings: the candidates, and the null distribution of each metric
-- `_consistency`  whether the values of one model can belong to the same ranks
+- `_consistency`  inequalities between the values of one model
+- `_joint`        whether values of one model can belong to the same ranks, all together
+- `_models`       names of models
 - `_read`         tables of results in files
 - `_results`      results within and across data sets
+- `_record`       the record of published results
+- `_audit`        the audit of published results
 """
 
 from __future__ import annotations
@@ -29,8 +33,14 @@ from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
+from evenrank.published._audit import Audit, Finding, audit
 from evenrank.published._consistency import Contradiction, contradictions, find_contradictions
+from evenrank.published._joint import Limit, misfits
+from evenrank.published._models import ModelName, model_name
 from evenrank.published._read import lines as read_lines
+from evenrank.published._record import Chances, Record, Recorded, add, own_file, results
+from evenrank.published._record import build as build_record
+from evenrank.published._record import read as read_record
 from evenrank.published._results import MeanIndex, Published, Result
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import PublishedValue, adjustable, decide_percent, units_note
@@ -38,18 +48,32 @@ from evenrank.ranks.evaluation import Evaluation, bare, default_expressions
 from evenrank.ranks.protocol import Protocol
 
 __all__ = [
+    "Audit",
     "Candidates",
+    "Chances",
     "Contradiction",
+    "Finding",
+    "Limit",
     "MeanIndex",
+    "ModelName",
     "Published",
     "PublishedValue",
+    "Record",
+    "Recorded",
     "Result",
     "Setting",
+    "add",
     "adjust",
+    "adjust_table",
     "adjustable",
+    "audit",
     "baseline",
+    "build_record",
     "contradictions",
-    "published",
+    "model_name",
+    "own_file",
+    "read_record",
+    "results",
 ]
 
 
@@ -152,12 +176,13 @@ def adjust(
         adjusted = candidates.adjusted(one.metric, raw)
         expressions += [one.metric, *adjusted]
         row += [raw, *adjusted.values()]
-    wrong = (f"warning: {one}" for one in find_contradictions(given, candidates))
+    violated = find_contradictions(given, candidates) or misfits(given, candidates)
+    wrong = (f"warning: {one}" for one in violated)
     notes = (*units_note(given), *wrong)
     return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 
-def published(
+def adjust_table(
     source: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
     *metrics: Metrics,
     split: str = "test",
@@ -210,7 +235,7 @@ def published(
     ...     {"model": "B", "data": "wn18rr", "mrr": 0.452, "hits@10": 53.0},
     ...     {"model": "B", "data": "nations", "mrr": 0.452, "hits@10": 96.0},
     ... ]
-    >>> print(published(rows, "mrr"))
+    >>> print(adjust_table(rows, "mrr"))
     data     metric  model   value    chance  ratio   index       z  rank
     -------  ------  -----  ------  --------  -----  ------  ------  ----
     wn18rr   mrr ↑   A      0.4760  2.74e-04  1,740  0.4759  +4,381     1

@@ -48,7 +48,7 @@ class Contradiction:
     Examples
     --------
     >>> print(*contradictions({"mrr": "0.48", "hits@1": "52.0 %"}))
-    hits@1=52 % and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.5195 > 0.485
+    hits@1=52.0 % and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.5195 > 0.485
     """
 
     relation: str
@@ -59,7 +59,7 @@ class Contradiction:
 
     def __str__(self) -> str:
         """Name the values, the inequality and both sides of it."""
-        values = [f"{one}{' %' * one.percent}" for one in self.given]
+        values = [one.printed for one in self.given]
         named = f"{', '.join(values[:-1])} and {values[-1]}"
         unless = ", unless ties have half ranks" * self.whole_ranks
         sides = f"{self.left:.6g} > {self.right:.6g}"
@@ -106,11 +106,12 @@ def contradictions(
 
 
 def find_contradictions(
-    given: Iterable[PublishedValue], candidates: Candidates | None = None
+    given: Iterable[PublishedValue], candidates: Candidates | None = None, most: float | None = None
 ) -> tuple[Contradiction, ...]:
-    """Check values whose units are known."""
-    known = [range_ for one in given for range_ in _ranges(one, candidates)]
-    most = inf if candidates is None else float(candidates.sizes["candidates"].max())
+    """Check values whose units are known; `most` is the largest number of candidates, if not theirs."""
+    known = [range_ for one in given for range_ in ranges(one, candidates)]
+    if most is None:
+        most = inf if candidates is None else float(candidates.sizes["candidates"].max())
     of_k = ((one.metric.f.k, one) for one in known if one.metric.p == 1)
     hits = [(k, one.to_power(1)) for k, one in of_k if k is not None]
     hits.sort(key=itemgetter(0))
@@ -126,7 +127,7 @@ def find_contradictions(
 
 
 @dataclass(frozen=True)
-class _Range:
+class Range:
     """All values of a metric that are rounded to the published one."""
 
     name: str
@@ -138,16 +139,16 @@ class _Range:
     def __str__(self) -> str:
         return self.name
 
-    def to_power(self, q: float) -> _Range:
+    def to_power(self, q: float) -> Range:
         """Convert to a metric of outer power q, which is 1 or -1, if necessary by inversion."""
         if self.metric.q == q:
             return self
         name = self.name.removeprefix("1/") if self.name.startswith("1/") else f"1 / {self.name}"
         low, high = 1 / self.high if self.high else inf, 1 / self.low if self.low else inf
-        return _Range(name, 1 / self.metric, self.given, low, high)
+        return Range(name, 1 / self.metric, self.given, low, high)
 
 
-def _ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[_Range]:
+def ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[Range]:
     """Compute the values a published one stands for; none for statistics, and if they are unknown."""
     metric = given.metric
     if not isinstance(metric, Metric) or not isfinite(metric.p):
@@ -163,17 +164,17 @@ def _ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[_R
     low, high = max(min(low, middle - error), least), min(max(high, middle + error), most)
     if not (isfinite(low) and low <= high):
         return
-    yield _Range(str(metric), metric, given, low, high)
+    yield Range(str(metric), metric, given, low, high)
 
 
 def _violated(
-    relation: str, of: Sequence[_Range], left: float, right: float, whole_ranks: bool = False
+    relation: str, of: Sequence[Range], left: float, right: float, whole_ranks: bool = False
 ) -> Iterator[Contradiction]:
     if left > right * (1 + SLACK) + SLACK:
         yield Contradiction(relation, tuple(one.given for one in of), left, right, whole_ranks)
 
 
-def _power_means(means: Sequence[_Range], most: float) -> Iterator[Contradiction]:
+def _power_means(means: Sequence[Range], most: float) -> Iterator[Contradiction]:
     """Check that power means of the ranks grow with their exponent, and MRR against MR.
 
     1/r is convex, so that on 1..N it lies below the line through both ends, `1 - (r - 1) / N`.
@@ -188,7 +189,7 @@ def _power_means(means: Sequence[_Range], most: float) -> Iterator[Contradiction
             yield from _violated(relation, [a, b], mrr.low, bound)
 
 
-def _in_order(a: _Range, b: _Range) -> Iterator[Contradiction]:
+def _in_order(a: Range, b: Range) -> Iterator[Contradiction]:
     """Check that one mean of the ranks is at most another; if both are inverted, at least."""
     if a.metric.q == b.metric.q == -1:
         a, b = b, a
@@ -198,7 +199,7 @@ def _in_order(a: _Range, b: _Range) -> Iterator[Contradiction]:
 
 
 def _bins(
-    mean: _Range, hits: Sequence[tuple[int, _Range]], most: float, at_best: bool
+    mean: Range, hits: Sequence[tuple[int, Range]], most: float, at_best: bool
 ) -> Iterator[Contradiction]:
     """Check a mean against hits: against each k alone, then against all k together."""
     ways = [[one] for one in hits] + ([list(hits)] if len(hits) > 1 else [])
@@ -212,8 +213,8 @@ def _bins(
 
 
 def _bin(
-    mean: _Range,
-    hits: Sequence[tuple[int, _Range]],
+    mean: Range,
+    hits: Sequence[tuple[int, Range]],
     most: float,
     at_best: bool,
     step: float,

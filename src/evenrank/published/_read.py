@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
@@ -39,14 +39,42 @@ class Line(NamedTuple):
     source: str
 
 
-def lines(source: Any, default: Setting) -> Iterator[Line]:
-    """Read each value of a table of results, in either layout."""
-    name, columns, rows = _table(source)
+class Unknown(NamedTuple):
+    """Names in a table that are not known, once each."""
+
+    data: dict[str, None]
+    metrics: dict[str, None]
+
+    def check(self, name: str) -> None:
+        """Raise an error that lists them, if there are several; for one, its line has an error."""
+        if len(self.data) > 1:
+            what = f"{name}: the atlas has no such data sets"
+            raise InputError(what, got=", ".join(self.data), do="see `evenrank atlas list`")
+        if len(self.metrics) > 1:
+            what = f"{name}: unknown metrics"
+            raise UnknownMetricError(
+                what, got=", ".join(self.metrics), do="see `evenrank evaluate --list`"
+            )
+
+
+def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iterator[Line]:
+    """Read each value of a table of results, in either layout.
+
+    With `skipped`, unknown metrics are listed there and left out, and unknown data sets are listed there
+    and kept; otherwise they raise an error, which lists all of them once.
+    """
+    name, columns, rows = table_of(source)
     find = cache(Setting.of)
     with located(name):
-        wide = _wide(columns)
+        wide = _wide(columns, skipped)
         if not rows:
             raise InputError("no results", got="nothing but column names")
+    unknown = _unknown(rows, default, find, wide)
+    if skipped is None:
+        unknown.check(name)
+    else:
+        skipped.data.update(unknown.data)
+        skipped.metrics.update(unknown.metrics)
     for where, row in rows:
         with located(where):
             for column in NEEDED:
@@ -55,13 +83,17 @@ def lines(source: Any, default: Setting) -> Iterator[Line]:
             asked = {name: row[name] for name in ASKED if row.get(name)}
             if asked.get("filter") == "none":
                 asked["filter"] = None
-            setting = find(*default._replace(data=row["data"], **asked))
+            asked_for = default._replace(data=row["data"], **asked)
+            known = skipped is None or row["data"] not in skipped.data
+            setting = find(*asked_for) if known else asked_for
             values = [(column, row[column]) for column in wide if row[column] not in MISSING]
             if not wide:
                 values = [(row["metric"], row["value"])]
             if not values:
                 raise InputError("no result in this line", do="fill in a cell, or delete the line")
             for metric, value in values:
+                if skipped is not None and metric in skipped.metrics:
+                    continue
                 given = PublishedValue.of(wide.get(metric, metric), value)
                 yield Line(where, row["model"], setting, given, row.get("source", ""))
 
@@ -69,7 +101,24 @@ def lines(source: Any, default: Setting) -> Iterator[Line]:
 Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells by column
 
 
-def _table(source: Any) -> tuple[str, list[str], Rows]:
+def _unknown(
+    rows: Rows, default: Setting, find: Callable[..., Setting], wide: Mapping[str, Expression]
+) -> Unknown:
+    """Find the data sets and metrics of a table that are not known."""
+    unknown = Unknown({}, {})
+    for data in dict.fromkeys(row["data"] for _, row in rows if isinstance(row["data"], str)):
+        try:
+            if data:
+                find(*default._replace(data=data))
+        except InputError:
+            unknown.data[data] = None
+    for metric in dict.fromkeys(row["metric"] for _, row in rows if not wide):
+        if metric and _metric(metric) is None:
+            unknown.metrics[metric] = None
+    return unknown
+
+
+def table_of(source: Any) -> tuple[str, list[str], Rows]:
     """Get the name, the columns and the rows of a table."""
     if isinstance(source, str | os.PathLike):
         return _file(source)
@@ -158,8 +207,11 @@ def _text(value: Any) -> Any:
     return "" if value is None else " ".join(str(value).split())
 
 
-def _wide(columns: Collection[str]) -> dict[str, Expression]:
-    """Find the columns that are metrics; none, if each row names its metric."""
+def _wide(columns: Collection[str], skipped: Unknown | None = None) -> dict[str, Expression]:
+    """Find the columns that are metrics; none, if each row names its metric.
+
+    With `skipped`, columns that are no metrics are listed there.
+    """
     long = "metric" in columns or "value" in columns
     lacking = [column for column in (LONG if long else NEEDED) if column not in columns]
     others = [column for column in columns if column not in (*LONG, *OPTIONAL)]
@@ -173,6 +225,9 @@ def _wide(columns: Collection[str]) -> dict[str, Expression]:
     metrics: dict[str, Expression] = {}
     for column in others:
         metric = None if long else _metric(column)
+        if metric is None and skipped is not None:
+            skipped.metrics[column] = None
+            continue
         if metric is None:
             near = get_close_matches(column.lower(), [*LONG, *OPTIONAL, "mrr", "hits@10"], 1)
             do = f"did you mean {near[0]}?" if near else None

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
-from typing import Any, NamedTuple, Self
+from math import fsum, nan
+from typing import Any, NamedTuple, Self, Unpack
+
+import numpy as np
 
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
-from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.adjusted import Adjusted, AdjustmentName
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.published._consistency import find_contradictions
+from evenrank.published._joint import misfits
 from evenrank.published._read import Line, located
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import PublishedValue, units_note
-from evenrank.ranks.evaluation import arrow, cell
+from evenrank.ranks.evaluation import Evaluation, arrow, cell
+from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol, shared
+
+ADJUSTED: tuple[AdjustmentName, ...] = ("chance", "index", "z")  # columns of a table for a paper
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,66 @@ class Published(Shown):
         """Build the tables: values by data set and metric, best first; models across data sets."""
         return [self._within(), *self._across()]
 
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write a table for a paper for each metric, in LaTeX, and one of the mean indices.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label. A caption
+            or a label is for one metric only.
+
+        Returns
+        -------
+        str
+            LaTeX text; the best values are bold, the second best of three or more are underlined.
+
+        Raises
+        ------
+        InputError
+            If several metrics have a table each, but only one caption or label.
+        """
+        metrics = list(dict.fromkeys(result.given.metric for result in self.results))
+        one_only = next((name for name in ("caption", "label") if style.get(name) is not None), None)
+        if len(metrics) > 1 and one_only is not None:
+            got = f"{len(metrics)} metrics"
+            raise InputError(f"each metric has its own table, and {one_only} is for one", got=got)
+        made = [paper(self._evaluation(metric), style) for metric in metrics]
+        means = self._means()
+        if means is not None:
+            own: Any = {name: style[name] for name in ("digits", "hits", "names") if name in style}
+            own["caption"] = f"Mean adjusted index over all {len(self.settings)} data sets."
+            made.append(paper(means, own))
+        return "\n\n".join(made)
+
+    def _evaluation(self, metric: Metric | Statistic) -> Evaluation[Any]:
+        """Return a metric of all models, with its chance level, index and z."""
+        some = [result for result in self.results if result.given.metric == metric]
+        return Evaluation(
+            (metric, *(Adjusted(form, metric) for form in ADJUSTED)),
+            np.array([(r.value, r.chance, r.index, r.z) for r in some]),
+            tuple((self._label(r.setting), r.model) for r in some),
+            ("data", "model"),
+            protocol=shared(map(Protocol.from_dict, self.settings.values())),
+            notes=self.notes,
+        )
+
+    def _means(self) -> Evaluation[Any] | None:
+        """Return the mean index of the models that have results in all settings, by metric."""
+        whole = [one for one in self.mean_indices if 1 < len(one.settings) == len(self.settings)]
+        metrics = list(dict.fromkeys(one.metric for one in whole))
+        models = list(dict.fromkeys(one.model for one in whole))
+        found = {(one.model, one.metric): one.mean_index for one in whole}
+        if not whole:
+            return None
+        return Evaluation(
+            tuple(Adjusted("index", metric) for metric in metrics),
+            np.array([[found.get((model, metric), nan) for metric in metrics] for model in models]),
+            tuple((model,) for model in models),
+            ("model",),
+            protocol=shared(map(Protocol.from_dict, self.settings.values())),
+        )
+
     @property
     def _differing(self) -> list[str]:
         """The entries in which settings differ, apart from the data set."""
@@ -304,5 +370,6 @@ def _contradictions(lines: Iterable[Line], known: Mapping[Setting, Candidates]) 
     for line in lines:
         models.setdefault((line.model, line.setting), []).append(line)
     for (model, setting), own in models.items():
-        for one in find_contradictions((line.given for line in own), known[setting]):
+        given, candidates = [line.given for line in own], known[setting]
+        for one in find_contradictions(given, candidates) or misfits(given, candidates):
             yield f"warning: {own[0].where}: {model}: {one}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -11,6 +12,7 @@ import numpy as np
 
 from evenrank.errors import InputError, NullDistributionError, Option, UnknownMetricError
 from evenrank.metrics.adjusted import Adjusted, Expression, no_direction
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.grammar import parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.ranks.evaluation import bare
@@ -32,12 +34,16 @@ class PublishedValue:
         Whether it is in percent.
     places : int, optional
         The number of decimals that were printed; by default the value is not rounded.
+    units : float, default 0.5
+        By how many units of the last digit the printed value may differ from the exact one. It is half a
+        unit after rounding, and up to one where further digits were cut off.
     """
 
     expression: Expression
     value: float
     percent: bool = False
     places: int | None = None
+    units: float = 0.5
 
     @classmethod
     def of(cls, name: str | Expression, value: Any) -> Self:
@@ -59,10 +65,13 @@ class PublishedValue:
         --------
         >>> PublishedValue.of("hits@10", "57.1 %").fraction
         0.571
+        >>> [PublishedValue.of("mrr", text).value for text in (".476", "47,6", "0,476")]
+        [0.476, 47.6, 0.476]
         """
+        expression = adjustable(name)
         marked = isinstance(value, str) and value.rstrip().endswith("%")
-        plain = value.rstrip(" %") if marked else value
-        given = cls(adjustable(name), number(plain), marked, decimals(plain))
+        plain = _with_point(value.rstrip(" %").strip(), expression) if isinstance(value, str) else value
+        given = cls(expression, number(plain), marked, decimals(plain))
         if marked and not given.ends_at_one:
             raise InputError(f"{given.expression} cannot be in percent: its maximum is not 1", got=value)
         return given
@@ -70,7 +79,9 @@ class PublishedValue:
     @property
     def metric(self) -> Metric | Statistic:
         """The metric itself, without its adjustment."""
-        return bare(self.expression)
+        metric = bare(self.expression)
+        assert not isinstance(metric, QueryMetric)  # `adjustable` rejects these
+        return metric
 
     @property
     def ends_at_one(self) -> bool:
@@ -89,7 +100,7 @@ class PublishedValue:
         """The smallest and the largest fraction that is printed like this: 0.48 is 0.475 to 0.485."""
         if self.places is None:
             return self.fraction, self.fraction
-        half = Decimal(5).scaleb(-self.places - 1)
+        half = Decimal(str(self.units)).scaleb(-self.places)
         ends = (Decimal(str(self.value)) + sign * half for sign in (-1, 1))
         low, high = (float(end.scaleb(-2 * self.percent)) for end in ends)
         return low, high
@@ -100,6 +111,12 @@ class PublishedValue:
         hits = isinstance(self.metric, Metric) and self.metric.f.k is not None
         name = "hits@k" if hits else str(self.metric)
         return f"index({name})" if isinstance(self.expression, Adjusted) else name
+
+    @property
+    def printed(self) -> str:
+        """The value with all digits that were printed, such as "mrr=0.480"."""
+        text = f"{self.value:.12g}" if self.places is None else f"{self.value:.{max(self.places, 0)}f}"
+        return f"{self.expression}={text}{' %' * self.percent}"
 
     def __str__(self) -> str:
         """Format it as published."""
@@ -135,6 +152,11 @@ def adjustable(name: str | Expression) -> Expression:
             do="adjust the micro average, or pass sizes= with the weights= of the tasks",
         ) from None
     metric = bare(expression)
+    if isinstance(metric, QueryMetric):
+        raise NullDistributionError(
+            f"published values of {metric} cannot be adjusted: the numbers of answers are unknown",
+            do=f'compute its chance level: er.chance("{metric}", sizes=..., answers=...)',
+        )
     if metric == Statistic("count"):
         raise NullDistributionError("count does not depend on the ranks: there is no chance level")
     if metric.increasing is None:
@@ -163,6 +185,30 @@ def number(value: Any) -> float:
     raise InputError(
         "a value must be a number", got=repr(value), do="write it as 0.571, or in percent as 57.1"
     )
+
+
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+
+
+def _with_point(text: str, expression: Expression) -> str:
+    """Write a number with a decimal point: "57,1" is 57.1, and "12,345.6" is 12345.6.
+
+    >>> from evenrank.metrics.grammar import parse
+    >>> [_with_point(text, parse("mr")) for text in ("57,1", "12,345.6", "1,234,567", "0,571")]
+    ['57.1', '12345.6', '1234567', '0.571']
+    """
+    if "," not in text:
+        return text
+    if text.count(",") > 1 or "." in text:  # where it is well-formed, commas group digits
+        return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+    if _THOUSANDS.fullmatch(text) and expression.range[1] > 1 and not text.lstrip("+-").startswith("0"):
+        point, none = text.replace(",", "."), text.replace(",", "")
+        raise InputError(
+            f"the comma in a value of {expression} may be a decimal point or group digits",
+            got=text,
+            do=f"write {none}, or {point}",
+        )
+    return text.replace(",", ".")
 
 
 def decimals(value: Any) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from math import ceil, lcm
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -32,8 +32,10 @@ from evenrank.ranking.scorer import Factored, Factoring, Movable, Scorer
 from evenrank.ranks.dependence import Crossings
 from evenrank.ranks.presets import PRESETS, Yardstick
 from evenrank.ranks.protocol import Protocol as Facts
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks, Work
 from evenrank.ranks.task import Part, Task, in_place
+from evenrank.ranks.together import asked, rankings
 
 if TYPE_CHECKING:
     from evenrank.ranking.engine._device import Device
@@ -44,6 +46,38 @@ Plan: TypeAlias = list[tuple[Part, Factored | None]]
 # threads that a block of a checkpoint keeps busy, at least; as much work makes streaming to a device pay
 THREADS = 12
 PRECISION = {True: "float64, certified", False: "float32"}
+
+
+@overload
+def rank(
+    scorer: Scorer | Factored | Factoring | Any,
+    task: Task,
+    *,
+    device: Any = None,
+    memory: int | str | None = None,
+    exact: bool = True,
+    progress: bool = True,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    mesh: Any = None,
+    answers: Literal["apart"] = "apart",
+) -> Ranks: ...
+
+
+@overload
+def rank(
+    scorer: Scorer | Factored | Factoring | Any,
+    task: Task,
+    *,
+    device: Any = None,
+    memory: int | str | None = None,
+    exact: bool = True,
+    progress: bool = True,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    mesh: Any = None,
+    answers: Literal["together"],
+) -> Rankings: ...
 
 
 def rank(
@@ -57,7 +91,8 @@ def rank(
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     mesh: Any = None,
-) -> Ranks:
+    answers: Literal["apart", "together"] = "apart",
+) -> Ranks | Rankings:
     """Rank the targets of a task by a model's scores.
 
     The ranks of models that factor are certified (`exact=True`): they are the same for any `device`,
@@ -96,11 +131,16 @@ def rank(
         call: "queries", "candidates" (each counts its block of the table), "queries=2,candidates=4",
         or a DeviceMesh with such dimensions. Every process returns all ranks; only the first one writes
         to `checkpoint`.
+    answers : {"apart", "together"}
+        How the answers of a query are ranked: each without the others, which are filtered; or all
+        together, as in retrieval and recommendation (see `Task.together`). A checkpoint holds a row per
+        answer in either case.
 
     Returns
     -------
-    Ranks
-        A row per target, in the order of the task.
+    Ranks or Rankings
+        Ranks have a row per target, in the order of the task. Rankings, of answers ranked together, have
+        a row per query, with the gains of its answers if the task has the key `gain`.
 
     Raises
     ------
@@ -115,6 +155,20 @@ def rank(
     >>> ranks.better.tolist(), ranks.candidates.tolist()
     ([1, 2], [3, 3])
     """
+    if answers != "apart":
+        whole = asked(task, answers)
+        ranks = rank(
+            scorer,
+            whole,
+            device=device,
+            memory=memory,
+            exact=exact,
+            progress=progress,
+            threads=threads,
+            checkpoint=checkpoint,
+            mesh=mesh,
+        )
+        return rankings(whole, ranks)
     group = None if mesh is None else _process_group(mesh, device, scorer)
     start = time.perf_counter()
     with evaluating(scorer):

@@ -4,6 +4,8 @@
 - `protocol`    `Protocol`: how ranks were computed
 - `presets`     the ranking protocols of other libraries
 - `ranks`       `Ranks`: a row per ranked target
+- `rankings`    `Rankings`: queries with all of their answers
+- `rows`        what both have in common: weights, keys, groups and a protocol
 - `files`       files of ranks
 - `evaluation`  `Evaluation`: values of metrics, and their tables
 - `selection`   groups in the order of a metric, and those with enough targets
@@ -14,7 +16,9 @@
 from evenrank.ranks.evaluation import Evaluation
 from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import Groups, Ranks
+from evenrank.ranks.rankings import Rankings
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import Groups
 from evenrank.ranks.task import Task
 
-__all__ = ["Evaluation", "Groups", "Pivot", "Protocol", "Ranks", "Task"]
+__all__ = ["Evaluation", "Groups", "Pivot", "Protocol", "Rankings", "Ranks", "Task"]

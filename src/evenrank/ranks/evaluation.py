@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
@@ -16,14 +16,17 @@ from evenrank._internal.optional import need
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, EvenrankError, InputError, NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName, Expression
-from evenrank.metrics.chance import Chance, Dependence, NullDistribution
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.null import QueryNull
+from evenrank.metrics.answers.tally import QueryTally
+from evenrank.metrics.chance import Chance, Dependence, Null, NullDistribution
 from evenrank.metrics.grammar import Metrics, listed, parse, parse_metric
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ties, check_ties
 from evenrank.ranks.paper import Style, paper
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.selection import best_first, frequent
+from evenrank.ranks.selection import best_first, counted, frequent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,6 +47,14 @@ DEFAULT_WIDE = [
     "index(mr)",
     "z(mrr)",
 ]
+ANSWERS = [
+    *("map", "mrr", "ndcg@10", "recall@10", "precision@10", "success@10"),
+    *("chance(map)", "chance(mrr)", "chance(ndcg@10)", "chance(recall@10)", "chance(precision@10)"),
+    *("chance(success@10)", "index(map)", "index(mrr)", "index(ndcg@10)", "index(recall@10)"),
+    *("index(precision@10)", "index(success@10)", "z(map)", "z(mrr)", "z(ndcg@10)", "z(recall@10)"),
+    *("z(precision@10)", "z(success@10)"),
+]
+ANSWERS_WIDE = ["count", "map", "mrr", "ndcg@10", "recall@10", "index(map)", "index(ndcg@10)", "z(map)"]
 COUNT = Statistic("count")
 # of these, what a narrow terminal may do without, the most dispensable first
 OPTIONAL = ("index(mr)", "mr", "hits@1", "index(hits@10)", "z(mrr)", "count", "hits@10", "index(mrr)")
@@ -89,6 +100,10 @@ class Evaluation(Shown, Mapping[str, V]):
         Remarks below the table, such as why a value is undefined.
     sorted_by : str
         The metric that gave the groups their order, if any: tables always show it.
+    row_name : str
+        What is counted: targets or queries.
+    undefined : mapping of str to frozenset of tuple
+        Reasons for undefined values, and the labels of the groups that have them.
 
     Examples
     --------
@@ -111,6 +126,8 @@ class Evaluation(Shown, Mapping[str, V]):
     protocol: Protocol = field(default_factory=Protocol)
     notes: tuple[str, ...] = ()
     sorted_by: str = ""
+    row_name: str = "target"
+    undefined: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Hold the arrays as read-only views."""
@@ -189,10 +206,15 @@ class Evaluation(Shown, Mapping[str, V]):
         at = [int(i) for i in rows]
         bands = (self.optimistic, self.pessimistic)
         optimistic, pessimistic = (band if band is None else band[at] for band in bands)
+        labels = tuple(self.labels[i] for i in at)
+        all_, some = (
+            undefined_notes(self.undefined, of, self.label_names) for of in (self.labels, labels)
+        )
         return replace(
             self,
             values_by_group=self.values_by_group[at],
-            labels=tuple(self.labels[i] for i in at),
+            labels=labels,
+            notes=(*some, *(note for note in self.notes if note not in all_)),
             counts=tuple(self.counts[i] for i in at if self.counts),
             tie_rates=tuple(self.tie_rates[i] for i in at if self.tie_rates),
             optimistic=optimistic,
@@ -229,7 +251,7 @@ class Evaluation(Shown, Mapping[str, V]):
         knows     1.000
         2 of 3 groups left out: fewer than 2 targets
         2 targets, 0.0% tied
-        usual protocol [788eeea3]
+        no protocol recorded [788eeea3]
         """
         expression = parse(metric)
         if expression == COUNT and self.counts:
@@ -258,9 +280,9 @@ class Evaluation(Shown, Mapping[str, V]):
         InputError
             If no group is large enough.
         """
-        rows, notes = frequent(self.counts, min_count, self.label_names)
+        rows, notes = frequent(self.counts, min_count, self.label_names, self.row_name)
         kept = self.take(rows)
-        return replace(kept, notes=(*self.notes, *notes))
+        return replace(kept, notes=(*kept.notes, *notes))
 
     def pivot(self, label: str) -> Pivot:
         """Put models (or the values of another label) side by side.
@@ -486,7 +508,7 @@ class Evaluation(Shown, Mapping[str, V]):
         if self.counts:
             total = sum(self.counts)
             tied = sum(n * r for n, r in zip(self.counts, self.tie_rates, strict=True)) / total
-            lines.append(f"{total:,} target{'s' * (total != 1)}, {tied:.1%} tied")
+            lines.append(f"{counted(total, self.row_name)}, {tied:.1%} tied")
         return [*lines, self.protocol.note()]
 
 
@@ -526,7 +548,17 @@ def within(some: int, rows: int, names: tuple[str, ...]) -> str:
     return f" (in {some} of {rows} {what})" if rows > 1 else ""
 
 
-def bare(expression: Expression) -> Metric | Statistic:
+def undefined_notes(
+    undefined: Mapping[str, Collection[tuple[str, ...]]],
+    labels: Sequence[tuple[str, ...]],
+    names: tuple[str, ...],
+) -> list[str]:
+    """Note why values are undefined, and in how many of some groups."""
+    found = {what: sum(label in groups for label in labels) for what, groups in undefined.items()}
+    return [f"– {what}{within(some, len(labels), names)}" for what, some in found.items() if some]
+
+
+def bare(expression: Expression) -> Metric | Statistic | QueryMetric:
     """Return the metric without its adjustment."""
     return expression.metric if isinstance(expression, Adjusted) else expression
 
@@ -586,10 +618,10 @@ class _Nulls:
     """The null distributions of metrics for one group of ranks."""
 
     def __init__(
-        self, tally: Tally, dependences: Dependences | None, chance: Chance | None, why: str
+        self, tally: Tally | QueryTally, dependences: Dependences | None, chance: Chance | None, why: str
     ) -> None:
         self.tally, self._dependences, self.chance, self.why = tally, dependences, chance, why
-        self._cache: dict[tuple[Metric | Statistic, bool], NullDistribution] = {}
+        self._cache: dict[tuple[Metric | Statistic | QueryMetric, bool], Null] = {}
         self._not_exact: set[str] = set()
 
     @cached_property
@@ -599,13 +631,30 @@ class _Nulls:
             return None
         return self._dependences()
 
-    def of(self, expression: Adjusted) -> NullDistribution:
+    def value(self, metric: Metric | Statistic | QueryMetric, rule: Ties) -> float:
+        """Compute a metric under a tie-breaking rule."""
+        if not isinstance(self.tally, QueryTally):
+            return metric(self.tally, rule)
+        if metric == COUNT:
+            return float(self.tally.count)
+        query_metric = for_answers(metric)
+        value = self.tally.value(query_metric, rule)  # type: ignore[arg-type]  # checked by the tally
+        if value != value:
+            raise DegenerateError(f"{metric} is undefined: all candidates are answers")
+        return value
+
+    def of(self, expression: Adjusted) -> Null:
         """Return the null distribution that an adjustment needs; only z-scores depend on variances."""
         spread = expression.adjustment in ("z", "phi")
         key = expression.metric, spread
         if key not in self._cache:
             dependence = self.dependence if spread else None
-            null = NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
+            if isinstance(self.tally, QueryTally):
+                null: Null = QueryNull(for_answers(expression.metric), self.tally.shapes)
+            elif isinstance(expression.metric, QueryMetric):
+                raise expression.metric.not_of_ranks()
+            else:
+                null = NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
             self._cache[key] = null
             if dependence is not None and null.var().method == "independent":
                 self._not_exact.add(
@@ -616,7 +665,7 @@ class _Nulls:
     @property
     def notes(self) -> set[str]:
         """What the z-scores are only approximations of."""
-        if self.chance == "independent":
+        if self.chance == "independent" or isinstance(self.tally, QueryTally):
             return set()
         if self.dependence is None:
             return {INDEPENDENT.format(self.why)}
@@ -624,7 +673,7 @@ class _Nulls:
 
 
 def evaluate(
-    tallies: Sequence[Tally],
+    tallies: Sequence[Tally | QueryTally],
     metrics: Iterable[Metrics] = (),
     *,
     default: Iterable[str] = (),
@@ -635,11 +684,15 @@ def evaluate(
     dependences: Sequence[Dependences] = (),
     chance: Chance | None = None,
     independent: str = NO_TRIPLES,
+    zero: bool = False,
 ) -> Evaluation[Any]:
     """Evaluate metrics on tallies, one row each.
 
     For z-scores, `dependences` describe which ranks of each tally depend on each other; without them, or
     if `chance` is "independent", ranks are taken as independent; `independent` says why.
+
+    Tallies of queries have the metrics that are evaluated; with `zero`, queries without answers have the
+    value 0 instead of being left out.
 
     Values that are undefined for a group, or in the default table, become NaN with a note. For ranks
     without labels, an undefined metric that was requested by name raises an error.
@@ -667,7 +720,8 @@ def evaluate(
     for row, tally in enumerate(tallies):
         nulls = _Nulls(tally, dependences[row] if dependences else None, chance, independent)
         nulls_by_row.append(nulls)
-        raw = cache(lambda metric, rule, tally=tally: metric(tally, rule))
+        raw = cache(nulls.value)
+        answered = tally.answered if zero and isinstance(tally, QueryTally) else 1.0
         for column, expression in enumerate(wanted):
             metric = bare(expression)
             for layer, rule in enumerate(rules):
@@ -675,15 +729,16 @@ def evaluate(
                     value = raw(metric, rule)
                     if isinstance(expression, Adjusted):
                         value = expression.map(nulls.of(expression))(value)
+                    if not isinstance(expression, Adjusted) or expression.adjustment == "chance":
+                        value *= answered
                     values[layer, row, column] = value
                 except (DegenerateError, NullDistributionError) as error:
                     if strict:
                         raise
                     if not layer:
                         failures.setdefault(error.what, set()).add(row)
-    notes = [
-        f"– {what}{within(len(rows), len(tallies), label_names)}" for what, rows in failures.items()
-    ]
+    undefined = {what: frozenset(labels[row] for row in rows) for what, rows in failures.items()}
+    notes = []
     if unknown and not chosen:
         notes.append(NO_CANDIDATES)
     if protocol.sampled:
@@ -691,13 +746,14 @@ def evaluate(
     if nulls_by_row and any(isinstance(e, Adjusted) and e.adjustment in ("z", "phi") for e in wanted):
         some = {note for nulls in nulls_by_row for note in nulls.notes}
         notes += sorted(some)
-        alone = any(nulls.dependence is None for nulls in nulls_by_row)
-        protocol = replace(protocol, chance="independent" if alone else "scorer")
+        if not isinstance(tallies[0], QueryTally):  # different queries share no scores
+            alone = any(nulls.dependence is None for nulls in nulls_by_row)
+            protocol = replace(protocol, chance="independent" if alone else "scorer")
+    notes += _notes_of_queries(tallies, wanted, zero)
     if left_out:
+        without = "without answers" if isinstance(tallies[0], QueryTally) else "of weight zero"
         named = "; ".join([*left_out[:3], *(["..."] if len(left_out) > 3 else [])])
-        notes.append(
-            f"{len(left_out)} group{'s' * (len(left_out) != 1)} of weight zero left out: {named}"
-        )
+        notes.append(f"{counted(len(left_out), 'group')} {without} left out: {named}")
     return Evaluation(
         tuple(wanted),
         values[0],
@@ -708,5 +764,23 @@ def evaluate(
         values[1] if tied else None,
         values[2] if tied else None,
         replace(protocol, ties=ties),
-        tuple(notes),
+        (*undefined_notes(undefined, labels, label_names), *notes),
+        undefined=undefined,
+        row_name="query" if tallies and isinstance(tallies[0], QueryTally) else "target",
     )
+
+
+def _notes_of_queries(
+    tallies: Sequence[Tally | QueryTally], wanted: Sequence[Expression], zero: bool
+) -> list[str]:
+    """Say which queries were left out, or have the value 0."""
+    found = [tally for tally in tallies if isinstance(tally, QueryTally)]
+    notes = []
+    if empty := sum(tally.empty for tally in found):
+        how = "have the value 0" if zero else "left out"
+        notes.append(f"{counted(empty, 'query')} without answers: {how}")
+    for metric in {for_answers(bare(e)) for e in wanted if bare(e) != COUNT} if found else ():
+        if undefined := sum(tally.undefined(metric) for tally in found):
+            only = "all candidates are answers"
+            notes.append(f"{metric}: {counted(undefined, 'query')} left out, as {only}")
+    return sorted(notes)

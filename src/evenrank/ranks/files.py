@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 METADATA = "evenrank"
+ROWS, QUERIES = "rows", "queries"  # by which text files of rankings say that they are none of ranks
 FORMATS = "it may be damaged, truncated or of another format than .parquet, .csv and .tsv"
 WIDE = ("Int128", "UInt128")  # types of polars that NumPy lacks
 # bytes that a row takes beside its columns while it is checked, joined, resampled: measured, 80 at most
@@ -26,6 +28,51 @@ EXTRA = 80
 STREAM = "er.stream and evenrank evaluate, without --interval, read files of any size"
 REMEMBERED = 4  # different columns of one name
 SHARED = "evenrank.shared_triples"  # known triples that queries share (`evenrank.ranks.dependence`)
+
+
+def of_rankings(schema: Mapping[str, Any], protocol: Mapping[str, Any] | None = None) -> bool:
+    """Whether a table is of rankings: lists of answers in each row, or a protocol that says so.
+
+    Parameters
+    ----------
+    schema : mapping of str to polars.DataType
+        The columns.
+    protocol : mapping, optional
+        What the file says of itself.
+
+    Returns
+    -------
+    bool
+        Whether rows, or the rows of each query together, are queries with several answers.
+    """
+    import polars as pl
+
+    return isinstance(schema.get("better"), pl.List) or (protocol or {}).get(ROWS) == QUERIES
+
+
+def says_rankings(path: Path) -> bool:
+    """Whether a file says that it is of rankings, without reading more than its schema or first line.
+
+    Parameters
+    ----------
+    path : Path
+        The file; what cannot be read says nothing.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
+    import polars as pl
+
+    try:
+        if path.suffix.lower() not in columns.TEXT:
+            return of_rankings(pl.read_parquet_schema(path))
+        with path.open("rb") as file:
+            mark, said = file.readline(2**20).decode("utf-8-sig").split(f"# {METADATA} ", 1)
+        return not mark and of_rankings({}, read_protocol(said, path))
+    except (OSError, ValueError, InputError, pl.exceptions.PolarsError):
+        return False  # which reading it in full explains
 
 
 def read_table(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:

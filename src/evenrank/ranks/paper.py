@@ -26,6 +26,7 @@ Percent: TypeAlias = Literal["hits", "all"]
 Hits: TypeAlias = Literal["H@k", "Hits@k"]
 MODEL, DATA = ("model", "ranks"), "data"  # names of labels
 DEFAULT = ("mrr", "hits@1", "hits@3", "hits@10")  # metrics of most papers
+ANSWERS = ("map", "mrr", "ndcg@10", "recall@10")  # of queries with several answers
 DATA_SET = "Data set"  # the title of a column
 WIDEST = 12  # columns of values in the default layout
 SMALL = 1e-3  # chance levels below it are in scientific notation where decimals would show zero
@@ -37,6 +38,24 @@ METRICS = {
     "max": "Max",
     "std": "SD",
     "count": "Targets",
+}
+STEMS = {  # of metrics of several answers, before a cutoff
+    "map": "MAP",
+    "map_min": "MAP(min)",
+    "mrr": "MRR",
+    "ndcg": "nDCG",
+    "ndcg_exp": "nDCG(exp)",
+    "ndcg_bin": "nDCG(bin)",
+    "dcg": "DCG",
+    "dcg_exp": "DCG(exp)",
+    "dcg_bin": "DCG(bin)",
+    "precision": "P",
+    "recall": "Recall",
+    "f1": "F1",
+    "success": "Success",
+    "r_precision": "R-Prec",
+    "err": "ERR",
+    "auc": "AUC",
 }
 USUAL = {  # of adjusted metrics; hits have a prefix
     "ratio(mr)": "AMR",
@@ -282,15 +301,20 @@ def metric_name(expression: Expression, hits: Hits = "H@k") -> str:
     ['MRR', 'H@10', 'AMRI', 'AH@10', 'ZMRR', 'AMR']
     >>> metric_name(parse("hits@10"), "Hits@k"), metric_name(parse("index(ndcg)"))
     ('Hits@10', 'index(nDCG)')
+    >>> [metric_name(parse(m)) for m in ("map", "ndcg@10", "index(recall@20)", "precision@5")]
+    ['MAP', 'nDCG@10', 'index(Recall@20)', 'P@5']
     """
     if isinstance(expression, Adjusted):
         inner = metric_name(expression.metric, hits)
-        prefix = PREFIXES.get(expression.adjustment) if "@" in inner else None
+        prefix = PREFIXES.get(expression.adjustment) if HITS.fullmatch(str(expression.metric)) else None
         other = f"{prefix}{inner}" if prefix else f"{expression.adjustment}({inner})"
         return USUAL.get(str(expression), other)
     text = str(expression)
     if found := HITS.fullmatch(text):
         return f"{hits.removesuffix('k')}{found[1]}"
+    stem, at, cutoff = text.partition("@")
+    if stem in STEMS:
+        return f"{STEMS[stem]}{at}{cutoff}"
     return METRICS.get(text) or (text.upper() if text.isalpha() else text)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -26,7 +26,7 @@ from evenrank.ranks.evaluation import (
 )
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.selection import best_first, frequent
+from evenrank.ranks.selection import best_first, frequent, rows_of
 
 DIFFERENCE = "difference"
 # of the default metrics, what a narrow terminal may do without, the most dispensable first
@@ -62,6 +62,10 @@ class Pivot(Shown):
         Remarks.
     sorted_by : tuple of str
         The metric that gave the groups their order, if any, and its model: tables always show them.
+    undefined : mapping of str to frozenset of tuple
+        Reasons for undefined values, and the models and groups that have them.
+    row_name : str
+        What is counted: targets or queries.
 
     Examples
     --------
@@ -77,7 +81,7 @@ class Pivot(Shown):
     likes      1.000  0.2500     +0.7500
     knows     0.3125  0.7500     -0.4375
     3 targets of each model, 0.0% tied
-    usual protocol [788eeea3]
+    no protocol recorded [788eeea3]
     """
 
     expressions: tuple[Expression, ...]
@@ -92,6 +96,8 @@ class Pivot(Shown):
     protocol: Protocol
     notes: tuple[str, ...] = ()
     sorted_by: tuple[str, str] = ("", "")
+    undefined: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+    row_name: str = "target"
 
     @classmethod
     def of(cls, made: Evaluation[Any], name: str) -> Pivot:
@@ -150,6 +156,11 @@ class Pivot(Shown):
             OPTIONAL if made.by_default else (),
             made.protocol,
             made.notes,
+            undefined={
+                why: frozenset((label[at], *label[:at], *label[at + 1 :]) for label in labels)
+                for why, labels in made.undefined.items()
+            },
+            row_name=made.row_name,
         )
 
     def __getitem__(self, metric: str | Expression) -> Floats:
@@ -220,8 +231,12 @@ class Pivot(Shown):
         Pivot
             The larger groups.
         """
-        rows, notes = frequent(self.counts.max(axis=1).tolist(), min_count, self.label_names)
-        return replace(self._take(rows), notes=(*self.notes, *notes))
+        rows, notes = frequent(
+            self.counts.max(axis=1).tolist(), min_count, self.label_names, self.row_name
+        )
+        kept, each = self._take(rows), self.melt()
+        some = [i for i, (_, *group) in enumerate(each.labels) if tuple(group) in kept.labels]
+        return replace(kept, notes=(*each.take(some).notes, *notes))
 
     def melt(self) -> Evaluation[Any]:
         """Put the models below each other again, with their groups in this order.
@@ -246,6 +261,8 @@ class Pivot(Shown):
             tuple(float(self.tie_rates[at]) for at in where),
             protocol=self.protocol,
             notes=self.notes,
+            undefined=self.undefined,
+            row_name=self.row_name,
         )
 
     def to_latex(self, **style: Unpack[Style]) -> str:
@@ -363,7 +380,8 @@ class Pivot(Shown):
         total = self.counts.sum(axis=0)
         tied = float((self.counts * self.tie_rates).sum() / max(total.sum(), 1))
         many = " to ".join(dict.fromkeys(f"{n:,}" for n in (total.min(), total.max())))
-        notes = [*self.notes, f"{many} targets of each model, {tied:.1%} tied", self.protocol.note()]
+        ranked = f"{many} {rows_of(self.row_name)} of each model, {tied:.1%} tied"
+        notes = [*self.notes, ranked, self.protocol.note()]
         others = [name for name in [*models, "count"] if name not in (metric, model)]
         optional = [*metrics, *others]
         return [Table(header, rows, notes, len(self.label_names), groups=groups, optional=optional)]

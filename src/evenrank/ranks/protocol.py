@@ -450,7 +450,9 @@ class Protocol:
             entries = {k: text for k, text in entries.items() if text not in expected.get(k, ())}
             entries.pop("content", None)
         words = "; ".join(f"{name}: {text}" for name, text in entries.items())
-        return f"{words or 'usual protocol'} [{self.fingerprint}]"
+        ranked = any(getattr(self, name) is not None for name in TASK)
+        usual_one = "usual protocol" if ranked else "no protocol recorded"
+        return f"{words or usual_one} [{self.fingerprint}]"
 
     __str__ = line
 
@@ -474,6 +476,16 @@ class Protocol:
 
 NAMES = tuple(one.name for one in fields(Protocol) if one.name != "extra")
 TEXTS = tuple(name for name in NAMES if name not in ("sides", "filter", "candidates"))
+TASK = (
+    "data",
+    "content",
+    "split",
+    "sides",
+    "filter",
+    "candidates",
+    "unseen",
+    "preset",
+)  # what was ranked
 OWN = ("model", "scores")  # may differ between models that are compared; all others must agree
 NAMED = 3  # values listed in a note
 OLD_NAMES = {"protocol": "preset"}  # in older files

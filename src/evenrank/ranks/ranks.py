@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -29,11 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints, memory, nan_error, read_only
 from evenrank._internal.checks import check_choice, check_type
-from evenrank._internal.export import Framed
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.names import near
 from evenrank._internal.table import Table
-from evenrank.errors import InputError, Option
+from evenrank.errors import InputError
 from evenrank.metrics.chance import Chance, Dependence
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Tally
@@ -45,22 +44,20 @@ from evenrank.ranks.files import (
     SHARED,
     KeyColumns,
     numbers,
+    of_rankings,
     read_shared_triples,
     read_table,
     with_our_names,
 )
-from evenrank.ranks.presets import PRESETS, chance_of
+from evenrank.ranks.presets import chance_of
 from evenrank.ranks.protocol import Protocol
+from evenrank.ranks.rows import PREVIEW, SCORED, TRIPLE, Rows, average_name, key_columns, one_rule
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray as xr
 
-TRIPLE = ("head", "relation", "tail")
-SCORED = (*TRIPLE, "side")  # keys that tell which targets share scores
-NUMBERED = 1_000_000  # rows whose numbered keys are kept
 REMEMBERED = 4  # sets of targets that are compared with others, to describe equal ones once
-PREVIEW = 10  # rows that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -85,12 +82,8 @@ class Work:
     kernels: str
 
 
-class RowIndexError(InputError, IndexError):
-    """An index of a row is out of range."""
-
-
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Ranks(Framed):
+class Ranks(Rows):
     """Ranks of targets: an immutable table from which metrics are computed.
 
     Parameters
@@ -139,7 +132,7 @@ class Ranks(Framed):
     [1.75, 10.0]
     """
 
-    _along = "target"
+    _along = row_name = "target"
 
     better: Ints
     equal: Ints
@@ -164,7 +157,7 @@ class Ranks(Framed):
     ) -> None:
         counts = columns.checked(better, equal, candidates, weights)
         rows = len(counts[0])
-        self._set(*counts, _key_columns(keys, rows), Protocol.of(protocol))
+        self._set(*counts, key_columns(keys, rows), Protocol.of(protocol))
 
     def _set(
         self,
@@ -222,10 +215,6 @@ class Ranks(Framed):
         ranks = object.__new__(cls)
         ranks._set(*columns)
         return ranks
-
-    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
-        """Raise an error, as NumPy would otherwise treat each row as a sequence."""
-        raise InputError("ranks are not an array", got=repr(self), do="pass a column, e.g. ranks.better")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as read-only columns; read-only mappings cannot be pickled."""
@@ -574,21 +563,14 @@ class Ranks(Framed):
         more = [f"{len(self) - PREVIEW:,} more targets"] * (len(self) > PREVIEW)
         return Table([*shown], rows, [*more, self.protocol.note()], labels=len(self.keys)).html()
 
-    def __getitem__(self, rows: int | slice | NDArray[Any]) -> Ranks:
-        """Select rows by a slice, a mask or indices; a single index selects one row."""
-        if not isinstance(rows, slice):
-            index = columns.as_array("rows", rows)
-            if index.ndim > 1 or (
-                index.dtype.kind not in ("iub" if index.ndim else "iu") and index.size
-            ):
-                raise InputError("rows must be a slice, a mask or indices", got=columns.described(index))
-            rows = np.atleast_1d(index) if index.size else index.astype(np.int64)
-        try:
-            return self._select(rows)
-        except (IndexError, TypeError):
-            raise RowIndexError(
-                "a row is out of range", got=repr(rows)[:60], allowed=f"0 to {len(self) - 1}"
-            ) from None
+    def _part(self, rows: NDArray[Any]) -> Ranks:
+        part = self._select(rows)
+        vars(part)["_whole"] = self, rows
+        return part
+
+    @classmethod
+    def _evaluate_parts(cls, parts: Sequence[tuple[Any, Any]], metrics: Any, **options: Any) -> Any:
+        return evaluate_ranks(parts, metrics, **options)
 
     def _select(self, rows: slice | NDArray[Any]) -> Ranks:
         return Ranks._made(
@@ -620,7 +602,7 @@ class Ranks(Framed):
         >>> Ranks.of([1, 2], candidates=9).with_keys(side=["head", "tail"])
         Ranks(2 targets; keys: side)
         """
-        new = _key_columns({**columns.mapping("keys", keys), **more}, len(self))
+        new = key_columns({**columns.mapping("keys", keys), **more}, len(self))
         return self._with(keys={**self.keys, **new}, crossings=self._crossings_of(new))
 
     def with_only_keys(self, keys: Mapping[str, ArrayLike]) -> Ranks:
@@ -638,7 +620,7 @@ class Ranks(Framed):
         """
         given = columns.mapping("keys", keys)
         new = {k: v for k, v in given.items() if k not in self.keys or v is not self.keys[k]}
-        made = _key_columns(new, len(self))
+        made = key_columns(new, len(self))
         return self._with(keys={**given, **made}, crossings=self._crossings_of(made))
 
     def _crossings_of(self, changed: Mapping[str, NDArray[Any]]) -> Crossings | None:
@@ -679,21 +661,6 @@ class Ranks(Framed):
             vars(made)["_described"] = other._described
         return made
 
-    def has_targets_of(self, other: Ranks) -> bool:
-        """Whether ranks share keys and weights with others, as `with_targets_of` makes them.
-
-        Parameters
-        ----------
-        other : Ranks
-            Other ranks.
-
-        Returns
-        -------
-        bool
-            Whether row i is the same target of the same weight in both.
-        """
-        return self.keys is other.keys and self.weights is other.weights
-
     def _with(self, **changed: Any) -> Ranks:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         held |= zip(columns.COUNTS, self._counts, strict=True)
@@ -704,47 +671,6 @@ class Ranks(Framed):
             vars(made)["_described"] = self._described
             vars(made)["_whole"] = vars(self).get("_whole")
         return made
-
-    def with_protocol(
-        self, protocol: Protocol | Mapping[str, Any] | None = None, /, **entries: Any
-    ) -> Ranks:
-        """Return the same ranks with another protocol, or with some of its entries changed.
-
-        Parameters
-        ----------
-        protocol : Protocol or mapping, optional
-            The new protocol; a mapping changes entries of the present one.
-        **entries : object
-            Entries to change; None removes one.
-
-        Returns
-        -------
-        Ranks
-            New ranks, which share all columns.
-
-        Examples
-        --------
-        >>> Ranks.of([1, 2]).with_protocol(data="nations", model="TransE").protocol.model
-        'TransE'
-        """
-        if not isinstance(protocol, Protocol):
-            protocol = self.protocol.updated(Protocol.entries(protocol))
-        return self._with(protocol=protocol.updated(entries))
-
-    def with_weights(self, weights: ArrayLike | None) -> Ranks:
-        """Return the same ranks with other weights.
-
-        Parameters
-        ----------
-        weights : array_like of float or None
-            A weight per target; None weighs all the same.
-
-        Returns
-        -------
-        Ranks
-            New ranks, which share all other columns.
-        """
-        return self._with(weights=None if weights is None else columns.weights(weights, len(self)))
 
     def shared_triples(self) -> str | None:
         """Write the known triples that several queries share as text, for files.
@@ -811,12 +737,6 @@ class Ranks(Framed):
         """The share of targets that tie with another candidate."""
         return self.tally().tie_rate
 
-    @property
-    def ties(self) -> Ties:
-        """The default tie-breaking rule: that of the preset of the protocol, else "expected"."""
-        preset = PRESETS.get(self.protocol.preset or "")
-        return preset.ties if preset else "expected"
-
     def tally(self, average: str | Sequence[str] = "micro") -> Tally:
         """Convert to a tally, with the weights of an average.
 
@@ -832,76 +752,6 @@ class Ranks(Framed):
             The counts.
         """
         return Tally.of_checked(*self._counts, self.weights_by(average))
-
-    def weights_by(self, average: str | Sequence[str] = "micro") -> Floats | None:
-        """Compute the weights of targets under an average.
-
-        Parameters
-        ----------
-        average : str or sequence of str
-            As for `tally`.
-
-        Returns
-        -------
-        ndarray of float or None
-            A weight per target; None if all weigh the same.
-        """
-        if isinstance(average, str) and average == "micro":
-            return self.weights
-        groups = self.units(average)
-        if self.weights is None:
-            return np.asarray(1.0 / np.bincount(groups)[groups])
-        total = np.bincount(groups, weights=self.weights)[groups]
-        return np.divide(self.weights, total, out=np.zeros(len(self)), where=total > 0)
-
-    def units(self, by: str | Sequence[str]) -> Ints:
-        """Number the groups of targets that agree in some keys.
-
-        Parameters
-        ----------
-        by : str or sequence of str
-            Names of keys, "query", or "triple", which joins both sides of a triple.
-
-        Returns
-        -------
-        ndarray of int
-            The number of the group of each target.
-
-        Raises
-        ------
-        InputError
-            If there is no such key.
-
-        Examples
-        --------
-        >>> keys = {"head": ["a", "a"], "relation": "r", "tail": ["b", "b"], "side": ["head", "tail"]}
-        >>> ranks = Ranks.of([1, 2], candidates=9, keys=keys)
-        >>> [ranks.units(by).tolist() for by in ("triple", "query", "relation,side")]
-        [[0, 0], [0, 1], [0, 1]]
-        """
-        names = columns.column_names("keys", by)
-        if names == ["triple"] and "triple" not in self.keys:
-            names = list(TRIPLE)
-        if names == ["query"] and "query" not in self.keys:
-            found: Ints = self._once(("queries",), SCORED, self._query)[0]
-        else:
-            found = self._once(("rows", *names), names, partial(self._codes, names))[0]
-        return found.copy() if len(self) <= NUMBERED else found
-
-    def _once(self, what: tuple[str, ...], of: Sequence[str], make: Callable[[], Any]) -> Any:
-        """Number key columns once, for all ranks that share them; large ones each time, for memory."""
-        used = [self.keys[name] for name in of if name in self.keys]
-        if len(self) > NUMBERED:
-            return make()
-        at = what, *map(memory, used)
-        if at not in self._numbered:
-            self._numbered[at] = used, make()  # the columns are kept, so that no others take their place
-        return self._numbered[at][1]
-
-    @cached_property
-    def _numbered(self) -> dict[Any, tuple[list[NDArray[Any]], Any]]:
-        """The numbers of key columns and of what they identify; ranks with the same columns share it."""
-        return {}
 
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
         """Number the queries by side, relation and given entity."""
@@ -921,18 +771,6 @@ class Ranks(Framed):
         either = np.where(side == "tail", self.keys["head"], self.keys["tail"])
         given = columns.key("given", either, len(self))  # text if either of them is
         return columns.encode([side, self.keys["relation"], given])
-
-    def _codes(self, names: Sequence[str]) -> tuple[Ints, list[NDArray[Any]]]:
-        for name in names:
-            if name not in self.keys:
-                raise InputError(
-                    "no such key column",
-                    got=repr(name),
-                    allowed=", ".join(self.keys) or "(there are none)",
-                )
-        return columns.combined(
-            [self._once((name,), [name], partial(columns.numbered, self.keys[name])) for name in names]
-        )
 
     def dependence(
         self, average: str | Sequence[str] = "micro", *, weights: ArrayLike | None = None
@@ -966,6 +804,41 @@ class Ranks(Framed):
         found: Dependence = self._described[about]
         return found
 
+    def with_dependence(self, dependence: Dependence) -> Ranks:
+        """Return the same ranks with what is known otherwise of which of them depend on each other.
+
+        Parameters
+        ----------
+        dependence : Dependence
+            The dependence of these targets, which all weigh the same.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share all columns.
+        """
+        made, known = self._with(), self.protocol
+        vars(made)["_described"] = {
+            "coded": self._coded,
+            (known.filter, known.candidates, known.split): dependence,
+        }
+        return made
+
+    def with_crossings(self, crossings: Crossings) -> Ranks:
+        """Return the same ranks with the known triples that their queries share.
+
+        Parameters
+        ----------
+        crossings : Crossings
+            The triples.
+
+        Returns
+        -------
+        Ranks
+            New ranks, which share all columns.
+        """
+        return self._with(crossings=crossings)
+
     @cached_property
     def _described(self) -> dict[Any, Any]:
         """The dependence by protocol, and the coded triples; ranks of the same targets share it."""
@@ -991,36 +864,6 @@ class Ranks(Framed):
     def chance(self) -> Chance:
         """How z-scores treat random ranks: as the protocol says, else as its preset, else "scorer"."""
         return chance_of(self.protocol)
-
-    def by(self, *keys: str) -> Groups:
-        """Group the targets by one or more keys.
-
-        Parameters
-        ----------
-        *keys : str
-            Names of key columns.
-
-        Returns
-        -------
-        Groups
-            The groups; iterate over them or evaluate them.
-
-        Raises
-        ------
-        InputError
-            If there is no such key, or there are no targets.
-
-        Examples
-        --------
-        >>> ranks = Ranks.of([1, 2, 10], keys={"relation": ["a", "a", "b"]})
-        >>> ranks.by("relation").evaluate("mr")["mr"].tolist()
-        [1.5, 10.0]
-        """
-        if not len(self):
-            raise InputError("no ranks to group")
-        if not keys:
-            raise InputError("by() requires a key", allowed=", ".join(self.keys) or "(there are none)")
-        return Groups(self, columns.column_names("keys", keys))
 
     def evaluate(
         self,
@@ -1071,90 +914,36 @@ class Ranks(Framed):
         return evaluate_ranks([(self, average)], metrics, ties=ties, protocol=protocol, chance=chance)
 
 
-class Groups:
-    """Ranks grouped by keys; iteration yields labels and ranks of each group.
-
-    Parameters
-    ----------
-    ranks : Ranks
-        The ranks.
-    keys : sequence of str
-        Names of the keys to group by.
-    """
-
-    def __init__(self, ranks: Ranks, keys: Sequence[str]) -> None:
-        self.ranks, self.names = ranks, tuple(keys)
-        self._group, self._distinct = ranks._codes(keys)
-
-    def __len__(self) -> int:
-        """The number of groups."""
-        return len(self._distinct[0])
-
-    def __repr__(self) -> str:
-        """Summarise the groups in one line."""
-        some = ", ".join("/".join(label) for label in self.labels[:3]) + ", ..." * (len(self) > 3)
-        return f"Groups({len(self):,} by {', '.join(self.names)}: {some}; {len(self.ranks):,} targets)"
-
-    def _repr_html_(self) -> str:
-        """Show the first groups with their numbers of targets as an HTML table, in notebooks."""
-        counts = np.bincount(self._group)
-        rows = [[*label, f"{n:,}"] for label, n in zip(self.labels[:PREVIEW], counts, strict=False)]
-        more = [f"{len(self) - PREVIEW:,} more groups"] * (len(self) > PREVIEW)
-        notes = [*more, self.ranks.protocol.note()]
-        return Table([*self.names, "targets"], rows, notes, labels=len(self.names)).html()
-
-    @cached_property
-    def labels(self) -> tuple[tuple[str, ...], ...]:
-        """The labels of the groups, sorted."""
-        return tuple(zip(*(map(str, column) for column in self._distinct), strict=True))
-
-    def __iter__(self) -> Iterator[tuple[tuple[str, ...], Ranks]]:
-        """Iterate over labels and ranks of the groups."""
-        order = np.argsort(self._group, kind="stable")
-        ends = np.cumsum(np.bincount(self._group, minlength=len(self)))
-        for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True):
-            part = self.ranks._select(rows)
-            vars(part)["_whole"] = self.ranks, rows
-            yield label, part
-
-    def evaluate(
-        self,
-        *metrics: Metrics,
-        ties: Ties | None = None,
-        average: str | Sequence[str] = "micro",
-        chance: Chance | None = None,
-    ) -> Evaluation[Floats]:
-        """Evaluate metrics on each group, with its own chance levels.
-
-        Parameters
-        ----------
-        *metrics, ties, average, chance
-            As for `Ranks.evaluate`.
-
-        Returns
-        -------
-        Evaluation
-            A mapping from metrics to arrays with a value per group.
-        """
-        return evaluate_ranks(
-            [(ranks, average) for _, ranks in self],
-            metrics,
-            ties=self.ranks.ties if ties is None else ties,
-            labels=self.labels,
-            label_names=self.names,
-            protocol=self.ranks.protocol.updated({"average": average_name(average)}),
-            chance=chance,
-        )
-
-
 def load(path: Path, candidates: ArrayLike | None = None, keys: KeyColumns | None = None) -> Ranks:
     """Read ranks as `Ranks.load` does; key columns that are equal to those read before are shared."""
     frame, protocol = read_table(path)
+    if of_rankings(frame.schema, protocol):
+        raise not_ranks(path)
     with columns.errors_name_file(str(path)):
         frame = with_our_names(frame, *["candidates"] * (candidates is not None))
         ranks = Ranks.from_named(frame, str(path), candidates, protocol, keys)
     shared = read_shared_triples(path)
     return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
+
+
+def not_ranks(path: str | os.PathLike[str]) -> InputError:
+    """Build the error for a file of rankings where ranks are required.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    InputError
+        The error.
+    """
+    return InputError(
+        "a file of rankings of queries with several answers, not of ranks of single targets",
+        got=os.fspath(path),
+        do="er.Rankings.load reads it; in Python, rankings.ranks() ranks each answer by itself",
+    )
 
 
 def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> list[Ranks]:
@@ -1176,27 +965,9 @@ def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> 
     return [load(path, candidates, keys) for path in paths]
 
 
-def _key_columns(keys: Mapping[str, ArrayLike] | None, rows: int) -> dict[str, NDArray[Any]]:
-    """Check key columns."""
-    given = columns.mapping("keys", keys)
-    return {name: columns.key(name, column, rows) for name, column in given.items()}
-
-
-def tie_rule(several: Iterable[Ranks], ties: Ties | None = None) -> Ties:
+def tie_rule(several: Iterable[Rows], ties: Ties | None = None) -> Ties:
     """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
     return one_rule((ranks.ties for ranks in several), ties)
-
-
-def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
-    """Return the given tie-breaking rule, else the one that all agree on."""
-    distinct = sorted(set(rules))
-    if ties is None and len(distinct) > 1:
-        raise InputError(
-            "the protocols of these ranks have different tie-breaking rules",
-            got=", ".join(distinct),
-            do=["choose one for all with ", Option("ties")],
-        )
-    return distinct[0] if ties is None else ties
 
 
 def evaluate_ranks(
@@ -1284,11 +1055,6 @@ def chance_rule(several: Iterable[Ranks], chance: Chance | None = None) -> Chanc
         check_choice("chance", chance, get_args(Chance))
         return chance
     return "independent" if any(ranks.chance == "independent" for ranks in several) else "scorer"
-
-
-def average_name(average: str | Sequence[str]) -> str:
-    """Format an average as in protocols."""
-    return ",".join(columns.column_names("the average", average))
 
 
 def _columns_missing(where: str, have: Sequence[str]) -> InputError:

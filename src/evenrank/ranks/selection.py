@@ -38,7 +38,27 @@ def best_first(values: Floats, *, increasing: bool | None, reverse: bool = False
     return np.lexsort((-values if descending else values, np.isnan(values)))
 
 
-def frequent(counts: Sequence[int], min_count: int, names: Sequence[str]) -> tuple[list[int], list[str]]:
+def counted(number: int, name: str) -> str:
+    """Write a number of targets or queries.
+
+    >>> counted(1, "query"), counted(2000, "query")
+    ('1 query', '2,000 queries')
+    """
+    return f"{number:,} {name if number == 1 else rows_of(name)}"
+
+
+def rows_of(name: str) -> str:
+    """Write what rows are in the plural.
+
+    >>> rows_of("target"), rows_of("query")
+    ('targets', 'queries')
+    """
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+def frequent(
+    counts: Sequence[int], min_count: int, names: Sequence[str], row_name: str = "target"
+) -> tuple[list[int], list[str]]:
     """Select the groups with enough targets.
 
     Parameters
@@ -49,6 +69,8 @@ def frequent(counts: Sequence[int], min_count: int, names: Sequence[str]) -> tup
         The smallest number of targets.
     names : sequence of str
         Names of the labels of the groups.
+    row_name : str
+        What is counted: targets or queries.
 
     Returns
     -------
@@ -67,12 +89,15 @@ def frequent(counts: Sequence[int], min_count: int, names: Sequence[str]) -> tup
     """
     least = integer("min_count", min_count, 1)
     if not names or not counts:
-        raise InputError("only groups have numbers of targets", do="group the ranks by a key first")
+        raise InputError(
+            f"only groups have numbers of {rows_of(row_name)}",
+            do="group the ranks by a key first",
+        )
     rows = [i for i, count in enumerate(counts) if count >= least]
     if not rows:
         got = f"at most {max(counts):,}, and min_count {least:,}"
-        raise InputError("no group has enough targets", got=got)
+        raise InputError(f"no group has enough {rows_of(row_name)}", got=got)
     gone = len(counts) - len(rows)
-    what = "models" if tuple(names) in (("model",), ("ranks",)) else "groups"
-    targets = f"{least:,} target{'s' * (least != 1)}"
+    what = "models" if tuple(names) in (("model",), ("ranks",), ("rankings",)) else "groups"
+    targets = counted(least, row_name)
     return rows, [f"{gone} of {len(counts)} {what} left out: fewer than {targets}"] * (gone > 0)

@@ -253,6 +253,39 @@ class Task:
         """The number of candidates of each target if known answers are not filtered."""
         return np.concatenate([in_place(part, part.everything) for part in self.parts])
 
+    def together(self) -> Task:
+        """Return the task in which all answers of a query are ranked together.
+
+        The targets of a query compete instead of being filtered for each other, so that each query has
+        one set of candidates: all except the other known answers. A target that occurs twice counts
+        once, and one that was added to its own candidates only is added to those of its query. The
+        protocol has the entry ``answers: together``.
+
+        Returns
+        -------
+        Task
+            The same queries. The targets of a query are neighbours in the result.
+
+        Raises
+        ------
+        InputError
+            If the task follows the protocol of a library, if a query has several lists of candidates,
+            or if a candidate is listed twice.
+
+        Examples
+        --------
+        >>> task = Task.answers([[0, 9], [1, 9]], [[2, 3, 4], [0]], size=5, known=[[1], []])
+        >>> task.candidates.tolist(), task.together().candidates.tolist()
+        ([2, 2, 2, 5], [4, 4, 4, 5])
+        """
+        return self._together
+
+    @cached_property
+    def _together(self) -> Task:
+        from evenrank.ranks.together import together
+
+        return together(self)
+
     @classmethod
     def join(cls, tasks: Sequence[Task], protocol: Protocol | Mapping[str, Any] | None = None) -> Task:
         """Join several tasks; their common protocol is kept.
@@ -562,6 +595,58 @@ class Task:
             keys={"query": lists.owner, "answer": lists.values},
             protocol=_about("query answering", protocol),
         )
+
+    @classmethod
+    def recommendation(
+        cls,
+        test: Any,
+        *,
+        train: Any = None,
+        items: int | None = None,
+        users: int | None = None,
+        protocol: Protocol | Mapping[str, Any] | None = None,
+    ) -> Task:
+        """Create a recommendation task: rank the test items of each user among all items.
+
+        Parameters
+        ----------
+        test : array_like or sparse matrix
+            Rows of user and item, or of user, item and gain; or a SciPy matrix of users and items, whose
+            values are the gains. Pairs with a gain of 0 are not relevant and are left out.
+        train : array_like or sparse matrix, optional
+            Interactions to filter, such as those of the training split. An item that is also a test item
+            of the user is ranked.
+        items : int, optional
+            The number of items; by default that of the matrix.
+        users : int, optional
+            The number of users; by default that of the matrix, or of those who occur. Users without test
+            items are left out, and the protocol says how many.
+        protocol : Protocol or mapping, optional
+            Entries of the protocol.
+
+        Returns
+        -------
+        Task
+            The task; the query of a user is ``(user,)``. Keys are the user, the item, and the gain if
+            there is one. Rows are sorted by user and item.
+
+        Raises
+        ------
+        InputError
+            If an id or a gain is invalid, or a pair has several gains.
+
+        Examples
+        --------
+        >>> task = Task.recommendation([[0, 3], [0, 4], [2, 1]], train=[[0, 0], [1, 2]], items=5)
+        >>> task.candidates.tolist(), task.together().candidates.tolist()
+        ([3, 3, 5], [4, 4, 5])
+        >>> task.protocol.extra["users without test items"]
+        '1'
+        """
+        from evenrank.ranks.interactions import recommendation
+
+        about = _about("recommendation", protocol)
+        return recommendation(test, train, items, users, about)
 
 
 def _about(task: str, protocol: Protocol | Mapping[str, Any] | None) -> Protocol:

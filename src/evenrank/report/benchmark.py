@@ -24,14 +24,15 @@ from evenrank._internal import columns, reading
 from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
 from evenrank.graphs import Graph
+from evenrank.graphs.known import with_atlas
 from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.ranks.files import KeyColumns
-from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.ranks import SCORED, Ranks, load
+from evenrank.ranks.protocol import TASK, Protocol, shared
+from evenrank.ranks.ranks import Ranks, load
+from evenrank.ranks.rows import SCORED
 from evenrank.stats import On, joined, names_of, target_keys, unit_name
 
-TASK = ("data", "content", "split", "sides", "filter", "candidates", "unseen", "preset")
 UNNAMED = "unnamed data"
 SAME = "rank them with the same protocol"
 NO_KEYS = "no key columns identify the targets"
@@ -264,7 +265,8 @@ def _align(data: str, group: Sequence[Source], on: On) -> Benchmark:
     except InputError as error:
         where = f"the models whose protocols name the data set {data} cannot be compared"
         raise error.at(where) from None
-    models = {model: rows[source.where].with_targets_of(first.ranks) for model, source in found.items()}
+    known = with_atlas(first.ranks)
+    models = {model: rows[source.where].with_targets_of(known) for model, source in found.items()}
     return Benchmark(data, models, keys)
 
 

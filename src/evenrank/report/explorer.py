@@ -24,10 +24,10 @@ from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
 from evenrank.graphs.atlas import Filter, Sides, names, splits
 from evenrank.metrics.adjusted import Expression
-from evenrank.metrics.chance import NullDistribution, chance
+from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.grammar import Metrics, listed
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.published import Candidates, PublishedValue, Setting, adjustable, published
+from evenrank.published import Candidates, PublishedValue, Setting, adjust_table, adjustable
 
 HITS = (1, 3, 5, 10, 20, 50, 100)
 METRICS = ("mrr", *(f"hits@{k}" for k in HITS), "ndcg", "igmr", "imr", "hmr", "gmr", "mr", "mean(2)")
@@ -145,7 +145,7 @@ def _levels(candidates: Candidates, metrics: Sequence[Metric | Statistic]) -> di
     }
 
 
-def moments(null: NullDistribution) -> tuple[float, float]:
+def moments(null: Null) -> tuple[float, float]:
     """Return mean and standard deviation."""
     return float(null.mean()), float(null.std())
 
@@ -161,7 +161,7 @@ def _results(metrics: Sequence[Metric | Statistic]) -> list[dict[str, Any]]:
             "value": result.value,
             "source": result.source,
         }
-        for result in published(PAPER).results
+        for result in adjust_table(PAPER).results
         if result.given.metric in metrics
     ]
 

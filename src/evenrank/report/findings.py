@@ -344,9 +344,11 @@ class Findings:
     def _group(
         self, value: str, tallies: Sequence[Tally], bounds: Sequence[tuple[Bounds, int]]
     ) -> Group:
-        sizes = tallies[0].sizes
+        level = nan
         try:
-            line = Adjusted("index", self.lead).map(NullDistribution(self.lead, sizes))
+            null = NullDistribution(self.lead, tallies[0].sizes)
+            level = float(null.mean())
+            line = Adjusted("index", self.lead).map(null)
             raw = [self.lead(tally, self.ties) for tally in tallies]
         except (DegenerateError, NullDistributionError):
             line, raw = Affine(nan, nan), [nan] * len(tallies)
@@ -354,7 +356,7 @@ class Findings:
         return Group(
             value,
             tallies[0].count,
-            _chance(self.lead, sizes),
+            level,
             tuple(
                 _on_index(line, x, found, units) for x, (found, units) in zip(raw, bounds, strict=True)
             ),

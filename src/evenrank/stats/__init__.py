@@ -21,7 +21,7 @@ whether a model that is better on one data set is better on others (`across_data
 from evenrank.stats._bounds import Bounds, bounds_by_group
 from evenrank.stats._evaluate import evaluate
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
-from evenrank.stats._join import On, candidate_range, joined, target_keys
+from evenrank.stats._join import On, candidate_range, joined, one_kind, query_keys, target_keys
 from evenrank.stats._paired import Comparison, Pair, compare, signed
 from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms, names_of, unit_name
 from evenrank.stats._several import (
@@ -61,7 +61,9 @@ __all__ = [
     "intervals",
     "joined",
     "names_of",
+    "one_kind",
     "plural",
+    "query_keys",
     "signed",
     "summarize_runs",
     "target_keys",

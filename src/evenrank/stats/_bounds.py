@@ -16,9 +16,11 @@ import numpy as np
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import bare
+from evenrank.ranks.selection import rows_of
 from evenrank.stats._sample import Expansion, Sample, StandardError
 
 OFTEN = 16  # a binomial draw costs about as much as drawing this many units one at a time
@@ -40,11 +42,11 @@ def no_interval(
     expression: Expression, sample: Sample, value: float, method: str, expansion: Expansion | None
 ) -> str | None:
     """Explain why there is no interval; None if there is one, empty for undefined values."""
-    metric = bare(expression)
+    metric = sample.metric(expression)
     if isnan(value):
         return ""
     if isinstance(metric, Statistic) and metric.kind == "count":
-        return "the number of targets, not an estimate"
+        return f"the number of {rows_of(sample.ranks.row_name)}, not an estimate"
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
         return "computed from the numbers of candidates, not estimated"
     if isinstance(metric, Metric) and expansion is None:
@@ -56,7 +58,7 @@ def no_interval(
     if not expansion.terms.finite:
         return "infinite for some targets, or its inverse is"
     if not expansion.influence.any():
-        if method == "delta" and _is_proportion(expansion.terms.metric) and expansion.mean in (0.0, 1.0):
+        if method == "delta" and expansion.terms.is_share and expansion.mean in (0.0, 1.0):
             return None
         return NO_SPREAD if sample.groups == 1 else NO_SPREAD_WITHIN
     return None
@@ -64,8 +66,10 @@ def no_interval(
 
 def expand(sample: Sample, expression: Expression) -> Expansion | None:
     """Expand a metric in the targets of a sample; None for statistics and extreme values."""
-    metric = bare(expression)
-    return Expansion(sample, metric) if isinstance(metric, Metric) and abs(metric.p) < inf else None
+    metric = sample.metric(expression)
+    if isinstance(metric, Statistic) or abs(metric.p) == inf or not sample.units:
+        return None
+    return Expansion(sample, metric)
 
 
 def delta(expression: Expression, sample: Sample, level: float, expansion: Expansion | None) -> Bounds:
@@ -78,7 +82,7 @@ def delta(expression: Expression, sample: Sample, level: float, expansion: Expan
         return _order_statistics(sample, expression, level)
     terms, mean, own = expansion.terms, expansion.mean, expansion.error
     error = sample.error(expansion.on(expression))
-    if _is_proportion(terms.metric):
+    if terms.is_share:
         ends = _proportion(mean, own, expansion.influence, sample, level)
     elif not error.size > 0:
         return Bounds(why="not differentiable at this value")
@@ -88,11 +92,6 @@ def delta(expression: Expression, sample: Sample, level: float, expansion: Expan
     low, high = sorted(adjustment(expression, sample)(terms.value(np.array(ends))).tolist())
     least, most = limits(expression, sample)
     return Bounds(max(low, least), min(high, most), error.size if error.size > 0 else nan)
-
-
-def _is_proportion(metric: Metric) -> bool:
-    """Whether a metric is a share of hits."""
-    return metric.f.k is not None and metric.p == metric.q == 1
 
 
 def _proportion(
@@ -105,7 +104,7 @@ def _proportion(
     standard error, and Student's t has no more degrees of freedom than these. If all targets are hits,
     or none, the number of independent targets is that of the units.
     """
-    if sample.fewest == len(sample.ranks) and sample.groups == 1 and sample.tally.equal_weights:
+    if sample.fewest == len(sample.ranks) and sample.groups == 1 and sample.equal_weights:
         n = float(len(sample.ranks))
     elif error.size > 0:
         n = _independent(share, error, sample.effective(influence), level)
@@ -128,14 +127,16 @@ def _clopper_pearson(share: float, n: float, level: float) -> tuple[float, float
     return _least(share, n, tail), 1.0 - _least(1.0 - share, n, tail)
 
 
-def bounds_by_group(sample: Sample, metric: Metric | Statistic, level: float) -> list[Bounds]:
+def bounds_by_group(
+    sample: Sample, metric: Metric | Statistic | QueryMetric, level: float
+) -> list[Bounds]:
     """Compute the interval of a metric in each fixed group of a sample, as `delta` does for each alone.
 
     Parameters
     ----------
     sample : Sample
         The targets, with their groups.
-    metric : Metric or Statistic
+    metric : Metric, Statistic or QueryMetric
         The metric.
     level : float
         The confidence level.
@@ -150,7 +151,7 @@ def bounds_by_group(sample: Sample, metric: Metric | Statistic, level: float) ->
         return [Bounds()] * sample.groups
     terms, means = expansion.terms, expansion.means
     errors = sample.errors_by_group(expansion)
-    low, high = (_shares if _is_proportion(terms.metric) else _margins)(expansion, errors, level)
+    low, high = (_shares if terms.is_share else _margins)(expansion, errors, level)
     with np.errstate(invalid="ignore"):  # groups without an interval
         ends = np.sort(terms.value(np.array([low, high])), axis=0)
     least, most = limits(metric, sample)
@@ -204,7 +205,8 @@ def _least(share: float, n: float, tail: float) -> float:
 
 def limits(expression: Expression, sample: Sample) -> tuple[float, float]:
     """Compute the smallest and the largest value a metric can have, on the scale of its adjustment."""
-    low, high = sorted(adjustment(expression, sample)(np.array(bare(expression).range)).tolist())
+    ends = np.array(sample.metric(expression).range)
+    low, high = sorted(adjustment(expression, sample)(ends).tolist())
     return low, high
 
 
@@ -239,11 +241,12 @@ def bootstrap(
 
     Quantiles and measures of spread are not smooth enough for BCa and always get percentiles.
     """
-    metrics = list(dict.fromkeys(m for m in map(bare, expressions) if isinstance(m, Metric)))
+    every = dict.fromkeys(map(sample.metric, expressions))
+    metrics = [metric for metric in every if not isinstance(metric, Statistic)]
     means = Means(sample, metrics)
     sources = means.drawn(samples, seed), means.observed, means.without_one
     for expression in expressions:
-        metric, adjust = bare(expression), adjustment(expression, sample)
+        metric, adjust = sample.metric(expression), adjustment(expression, sample)
         if isinstance(metric, Statistic):
             drawn = adjust(_statistics(sample, metric, samples, seed))
             stays = metric.kind == "quantile" and drawn.min() == drawn.max()  # ranks are whole numbers
@@ -296,7 +299,7 @@ def adjustment(expression: Expression, sample: Sample) -> Function:
 class Means:
     """The weighted mean of each metric's terms, in bootstrap samples of units."""
 
-    def __init__(self, sample: Sample, metrics: Sequence[Metric]) -> None:
+    def __init__(self, sample: Sample, metrics: Sequence[Metric | QueryMetric]) -> None:
         self.terms = [sample.terms(metric) for metric in metrics]
         sums = [sample.total(sample.weight), *(sample.total(sample.weight * t.x) for t in self.terms)]
         distinct = Histogram.of(**{str(i): column for i, column in enumerate(sums)})

@@ -82,9 +82,10 @@ class Cells(Shown, Generic[Cell]):
         Cells
             The larger groups.
         """
-        rows, notes = frequent(self.evaluation.counts, min_count, self.evaluation.label_names)
+        made = self.evaluation
+        rows, notes = frequent(made.counts, min_count, made.label_names, made.row_name)
         kept = self.take(rows)
-        evaluation = replace(kept.evaluation, notes=(*self.evaluation.notes, *notes))
+        evaluation = replace(kept.evaluation, notes=(*kept.evaluation.notes, *notes))
         return replace(kept, evaluation=evaluation)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation
 from evenrank.ranks.evaluation import evaluate as evaluate_tallies
-from evenrank.ranks.ranks import tie_rule
+from evenrank.ranks.rankings import Rankings, evaluate_rankings
+from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats._intervals import Several, parts_of
 from evenrank.stats._sample import names_of
 
@@ -21,11 +22,11 @@ def evaluate(
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
 ) -> Evaluation[Any]:
-    """Evaluate metrics on the ranks of several models, with a row for each model and group.
+    """Evaluate metrics on ranks or rankings of several models, with a row for each model and group.
 
     Parameters
     ----------
-    ranks : Ranks, Groups, mapping of str to Ranks or Groups, or sequence of them
+    ranks : Ranks, Rankings, Groups, mapping of str to these, or sequence of them
         The models, by name; groups as `Ranks.by` makes them.
     *metrics : str or Metric, or list of them
         The metrics; by default a selection with adjusted indices and z-scores.
@@ -55,16 +56,20 @@ def evaluate(
     first   0.5417   0.3316
     second  0.5833   0.3923
     6 targets, 0.0% tied
-    usual protocol [788eeea3]
+    no protocol recorded [788eeea3]
     """
     names, labels, parts, protocol, notes = parts_of(ranks)
     name = names_of("average", average)
-    made = evaluate_tallies(
-        [part.tally(average) for part in parts],
-        metrics,
-        ties=tie_rule(parts, ties),
-        labels=labels,
-        label_names=names,
-        protocol=replace(protocol, average=name),
-    )
+    options: dict[str, Any] = {
+        "ties": tie_rule(parts, ties),
+        "labels": labels,
+        "label_names": names,
+        "protocol": replace(protocol, average=name),
+    }
+    rankings = [(part, average) for part in parts if isinstance(part, Rankings)]
+    if rankings:
+        made = evaluate_rankings(rankings, metrics, **options)
+    else:
+        tallies = [part.tally(average) for part in parts if isinstance(part, Ranks)]
+        made = evaluate_tallies(tallies, metrics, **options)
     return replace(made, notes=(*made.notes, *notes))

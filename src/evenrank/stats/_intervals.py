@@ -16,17 +16,19 @@ from evenrank.errors import InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow, bare, cell, dispensable, evaluate, title, within
+from evenrank.ranks.evaluation import Evaluation, arrow, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.ranks import Groups, Ranks, average_name, chance_rule, dependences_of, tie_rule
+from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rankings
+from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of, tie_rule
+from evenrank.ranks.rows import Groups, average_name
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, expand, no_interval
 from evenrank.stats._cells import Cells
-from evenrank.stats._join import named_models
+from evenrank.stats._join import named_models, one_kind
 from evenrank.stats._sample import Sample, Unit, names_of, samples_of, unit_name, unit_note
-from evenrank.stats.averages import AVERAGES, one_count
+from evenrank.stats.averages import AVERAGES, not_averaged, one_count
 
 Method = Literal["delta", "bootstrap", "percentile"]
-Several: TypeAlias = Ranks | Groups | Mapping[str, Ranks | Groups] | Sequence[Ranks | Groups]
+Several: TypeAlias = AnyRanks | Groups | Mapping[str, AnyRanks | Groups] | Sequence[AnyRanks | Groups]
 DEFAULT = (
     "mrr",
     "hits@1",
@@ -39,6 +41,11 @@ DEFAULT = (
     "index(mr)",
 )
 DEFAULT_WIDE = ("mrr", "chance(mrr)", "index(mrr)", "hits@10")
+ANSWERS = (
+    *("map", "mrr", "ndcg@10", "recall@10", "precision@10", "success@10"),
+    *("index(map)", "index(mrr)", "index(ndcg@10)", "index(recall@10)"),
+)
+ANSWERS_WIDE = ("map", "chance(map)", "index(map)", "ndcg@10")
 BY_DELTA = "a macro average over fixed groups has intervals by the delta method only"
 DRAWS = {"samples": "10000", "seed": "0"}  # as usual
 HOW = {"delta": "delta method", "bootstrap": "BCa bootstrap", "percentile": "percentile bootstrap"}
@@ -174,9 +181,9 @@ def intervals(
 
     Parameters
     ----------
-    ranks : Ranks, Groups, or mapping or list of these
-        The ranks; also grouped, ``ranks.by("relation")``, or of several models,
-        ``{"a": ranks_a, "b": ranks_b}``.
+    ranks : Ranks, Rankings, Groups, or mapping or list of these
+        The ranks, or rankings of queries with several answers; also grouped, ``ranks.by("relation")``,
+        or of several models, ``{"a": ranks_a, "b": ranks_b}``.
     *metrics : str, Metric or list of these
         The metrics; by default a table of common ones.
     level : float, default 0.95
@@ -190,7 +197,8 @@ def intervals(
         triple together because they are dependent; "query", all answers of a query; key columns; or two
         units that cross, "triple+query" (two-way clustering). By default "triple+query" if the keys have
         triples and 5 % or more of the targets share their query with another triple; "triple" if fewer
-        do; "query" if there are no triples but shared queries; else "target".
+        do; "query" if there are no triples but shared queries; else "target". Of rankings, the query,
+        or key columns such as "user".
     samples : int, default 10,000
         The number of bootstrap samples.
     seed : int, default 0
@@ -201,7 +209,7 @@ def intervals(
         "micro", or a macro average: "query", or key columns such as "relation".
     averages : bool, default False
         Whether to show the averages over targets, queries and relations side by side, as `averages`
-        does. The resampling unit is the same for each.
+        does. The resampling unit is the same for each. Not for rankings.
 
     Returns
     -------
@@ -235,12 +243,14 @@ def intervals(
     index(mrr) ↑  0.4769  0.0910  0.8628      0.1632
     95 % confidence intervals: delta method over 8 targets
     8 targets, 0.0% tied
-    usual protocol [...]
+    no protocol recorded [...]
     """
     check_level(level)
     check_choice("method", method, get_args(Method))
     check_draws(samples, seed)
     names_of("average", average)
+    if averages and any(isinstance(part, Rankings) for part in parts_of(ranks).ranks):
+        raise not_averaged()
     if averages and average != "micro":
         got = f"average={average_name(average)!r} as well"
         raise InputError("averages=True shows micro, query and relation", got=got)
@@ -258,16 +268,8 @@ def intervals(
         names, labels = (*names, "average"), [(*label, one) for label in labels for one in AVERAGES]
     else:
         protocol = replace(protocol, average=average_name(average))
-    evaluation = evaluate(
-        [sample.tally for sample in drawn],
-        metrics,
-        default=DEFAULT_WIDE if names else DEFAULT,
-        ties=ties,
-        labels=labels,
-        label_names=names,
-        protocol=protocol,
-        dependences=dependences_of([(part, one) for part in parts for one in shown]),
-        chance=chance_rule(parts),
+    evaluation = _evaluated(
+        parts, shown, drawn, metrics, ties=ties, labels=labels, label_names=names, protocol=protocol
     )
     if averages:
         evaluation = one_count(evaluation)
@@ -289,24 +291,55 @@ def intervals(
     return Intervals(evaluation, tuple(cells), level, method, unit, samples, seed, notes)
 
 
+def _evaluated(
+    parts: Sequence[AnyRanks],
+    shown: Sequence[str | Sequence[str]],
+    drawn: Sequence[Sample],
+    metrics: Sequence[Metrics],
+    *,
+    label_names: tuple[str, ...],
+    **options: Any,
+) -> Evaluation[Any]:
+    """Evaluate the metrics on each part under each average."""
+    rankings = [part for part in parts if isinstance(part, Rankings)]
+    if rankings:
+        return evaluate_rankings(
+            [(part, one) for part in rankings for one in shown],
+            metrics,
+            default=ANSWERS_WIDE if label_names else ANSWERS,
+            label_names=label_names,
+            **options,
+        )
+    ranks = [part for part in parts if isinstance(part, Ranks)]
+    return evaluate(
+        [sample.tally for sample in drawn],
+        metrics,
+        default=DEFAULT_WIDE if label_names else DEFAULT,
+        label_names=label_names,
+        dependences=dependences_of([(part, one) for part in ranks for one in shown]),
+        chance=chance_rule(ranks),
+        **options,
+    )
+
+
 class Parts(NamedTuple):
     """The groups of the ranks given: names of the labels, labels, ranks, shared protocol, and notes."""
 
     names: tuple[str, ...]
     labels: list[tuple[str, ...]]
-    ranks: list[Ranks]
+    ranks: list[AnyRanks]
     protocol: Protocol
     notes: tuple[str, ...] = ()
 
 
 def parts_of(given: Several) -> Parts:
-    if isinstance(given, Ranks):
+    if isinstance(given, Ranks | Rankings):
         return Parts((), [()], [given], given.protocol)
     if isinstance(given, Groups):
         split = list(given)
         labels, ranks = [label for label, _ in split], [part for _, part in split]
         return Parts(given.names, labels, ranks, given.ranks.protocol)
-    ranked = named_models([given], {}, what="ranks, or groups of ranks", kinds=(Ranks, Groups))
+    ranked = named_models([given], {}, what="ranks, or groups of ranks", kinds=(Ranks, Rankings, Groups))
     if not ranked:
         raise InputError("no ranks given", do='e.g. {"model": ranks}')
     each = {name: parts_of(one) for name, one in ranked.items()}
@@ -314,6 +347,7 @@ def parts_of(given: Several) -> Parts:
     if len(names) > 1:
         got = " and ".join(",".join(n) or "no key" for n in sorted(names))
         raise InputError("ranks are grouped by different keys", got=got)
+    one_kind({name: part for name, parts in each.items() for part in parts.ranks})
     protocols = [parts.protocol for parts in each.values()]
     label_names = ("model", *names.pop())
     return Parts(
@@ -335,11 +369,32 @@ def _bounds(
     seed: int,
 ) -> list[Bounds]:
     """Compute the interval of each metric, or the reason why it has none."""
+    own = {e: sample.defined(e) for e in expressions}
+    if any(one is not sample for one in own.values()):
+        found: dict[Expression, Bounds] = {}
+        for one in dict.fromkeys(own.values()):
+            some = {e: x for e, x in zip(expressions, values, strict=True) if own[e] is one}
+            bounds = _bounds_of(one, [*some], [*some.values()], level, method, samples, seed)
+            found |= zip(some, bounds, strict=True)
+        return [found[e] for e in expressions]
+    return _bounds_of(sample, expressions, values, level, method, samples, seed)
+
+
+def _bounds_of(
+    sample: Sample,
+    expressions: Sequence[Expression],
+    values: Sequence[float],
+    level: float,
+    method: Method,
+    samples: int,
+    seed: int,
+) -> list[Bounds]:
+    """Compute the intervals of metrics that are defined for all targets of a sample."""
     given = dict(zip(expressions, values, strict=True))
     found: dict[Expression, Bounds] = {}
-    for metric in dict.fromkeys(map(bare, expressions)):
+    for metric in dict.fromkeys(map(sample.metric, expressions)):
         expansion = expand(sample, metric)  # shared by all adjustments of the metric
-        for e in (e for e in expressions if bare(e) == metric):
+        for e in (e for e in expressions if sample.metric(e) == metric):
             why = no_interval(e, sample, given[e], method, expansion)
             if why is None and method != "delta" and sample.groups > 1:
                 why = BY_DELTA

@@ -15,13 +15,15 @@ from evenrank._internal.checks import check_choice
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.grammar import Metrics, listed, parse
-from evenrank.metrics.metric import Metric
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import arrow
+from evenrank.ranks.evaluation import arrow, bare
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
+from evenrank.ranks.rankings import AnyRanks, Rankings
 from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.selection import counted
 from evenrank.stats import _significance
 from evenrank.stats._bounds import adjustment
 from evenrank.stats._intervals import (
@@ -34,7 +36,15 @@ from evenrank.stats._intervals import (
     plural,
     single_units,
 )
-from evenrank.stats._join import On, candidate_range, check_protocols, differing, joined, named_models
+from evenrank.stats._join import (
+    On,
+    candidate_range,
+    check_protocols,
+    differing,
+    joined,
+    named_models,
+    one_kind,
+)
 from evenrank.stats._sample import (
     ROUNDING,
     Sample,
@@ -288,8 +298,8 @@ class Comparison(Shown):
 
 
 def compare(
-    *models: Ranks | Mapping[str, Ranks] | Sequence[Ranks],
-    metrics: Metrics = "mrr",
+    *models: AnyRanks | Mapping[str, AnyRanks] | Sequence[AnyRanks],
+    metrics: Metrics | None = None,
     baseline: str | None = None,
     test: Test = "permutation",
     correction: Correction = "holm",
@@ -301,17 +311,18 @@ def compare(
     seed: int = 0,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
-    **named: Ranks,
+    **named: AnyRanks,
 ) -> Comparison:
     """Compare models on the same targets, pairwise or with a baseline.
 
     Parameters
     ----------
-    *models : Ranks, mapping of str to Ranks, or list of Ranks
+    *models : Ranks or Rankings, or mapping of str to these, or list of these
         Two models or more. Without names, they are called by the model of their protocol, or
         "model 1", "model 2", ...
-    metrics : str, Metric or list of these, default "mrr"
-        The metrics: means over targets such as MRR or hits@10, also adjusted for chance.
+    metrics : str, Metric or list of these, optional
+        The metrics: means over targets such as MRR or hits@10, also adjusted for chance. By default the
+        MRR; of rankings, whose metrics are means over queries, the MAP.
     baseline : str, optional
         Compare all other models with this one; by default all pairs are compared.
     test : {"permutation", "t", "wilcoxon"}, default "permutation"
@@ -330,7 +341,8 @@ def compare(
         them as independent makes p-values too small.
     on : str or sequence of str, optional
         The keys that identify a target; by default head, relation, tail and side, or source and target,
-        or query and answer. "row" takes row i of each model.
+        or query and answer. Of rankings, the key query, or all keys that they share. "row" takes row i
+        of each model.
     mixed : bool, default False
         Whether to compare models whose protocols or candidates differ.
     samples : int, default 10,000
@@ -341,7 +353,7 @@ def compare(
         The tie-breaking rule; by default that of the protocols.
     average : str or sequence of str, default "micro"
         "micro", or a macro average: "query", or key columns such as "relation".
-    **named : Ranks
+    **named : Ranks or Rankings
         More models, by name.
 
     Returns
@@ -366,7 +378,7 @@ def compare(
     >>> compare(a, b, on="row", metrics=["mrr", "hits@3"]).pair("model 1", "model 2", "hits@3").wins
     2
     """
-    ranked = named_models(models, named)
+    ranked = named_models(models, named, kinds=(Ranks, Rankings))
     if len(ranked) < 2:
         raise InputError("comparing needs two models or more", got=len(ranked))
     check_level(level)
@@ -376,11 +388,13 @@ def compare(
     if baseline is not None:
         check_choice("baseline", baseline, list(ranked))
     names_of("average", average)
-    expressions = list(dict.fromkeys(map(parse, listed([metrics]))))
+    wanted = [_default(ranked) if metrics is None else metrics]
+    expressions = list(dict.fromkeys(map(parse, listed(wanted))))
     if not expressions:
         raise InputError("no metric to compare by", do='e.g. metrics="mrr"')
+    one_kind(ranked)
     for expression in expressions:
-        smooth(expression)
+        smooth(expression, next(iter(ranked.values())))
     notes = () if mixed else check_protocols(ranked)
     ties = tie_rule(ranked.values(), ties)
     ranked = joined(ranked, on, mixed=mixed)
@@ -389,10 +403,13 @@ def compare(
     _check_chance_levels(ranked, expressions)
     unit = unit_name(ranked.values(), unit)
     values = intervals(ranked, *expressions, level=level, unit=unit, ties=ties, average=average)
+    if values.evaluation.row_name == "query":  # which `_left_out` counts once for all models
+        kept = tuple(note for note in values.evaluation.notes if "left out" not in note)
+        values = replace(values, evaluation=replace(values.evaluation, notes=kept))
     drawn = dict(zip(ranked, samples_of(ranked.values(), ties, (average,), unit), strict=True))
     for name, sample in drawn.items():
         if sample.fewest < 2:
-            got = f"{len(ranked[name]):,} target{'s' * (len(ranked[name]) != 1)} of one {unit}"
+            got = f"{counted(len(ranked[name]), ranked[name].row_name)} of one {unit}"
             raise InputError(f"a single {unit} is not enough to compare models", got=got)
     couples = (
         list(combinations(ranked, 2))
@@ -412,6 +429,7 @@ def compare(
         pairs.append(replace(d.pair, low=low, high=high, p=one, p_corrected=all_))
     notes = (
         *notes,
+        *_left_out(next(iter(ranked.values())), expressions),
         *unit_note(ranked.values(), unit),
         *_remarks(ranked, pairs, test, "+" in unit),
         *single_units(drawn.values(), unit),
@@ -431,7 +449,8 @@ class View(NamedTuple):
 
 
 def _view(name: str, expression: Expression, sample: Sample, value: float) -> View:
-    terms = sample.terms(smooth(expression))
+    sample = sample.defined(expression)
+    terms = sample.terms(smooth(expression, sample.ranks))
     if not terms.finite:
         raise InputError(f"{expression} is infinite for some targets", got=name)
     return View(name, sample, value, terms, sample.influence_on(expression))
@@ -454,6 +473,11 @@ class Difference(NamedTuple):
     to_metric: Callable[[float], float]
 
     @property
+    def couple(self) -> tuple[str, str, str]:
+        """The metric and both models."""
+        return str(self.pair.metric), self.pair.first, self.pair.second
+
+    @property
     def units(self) -> Floats:
         """The differences of the units."""
         return self.by.net(self.x)
@@ -461,10 +485,10 @@ class Difference(NamedTuple):
 
 def _difference(expression: Expression, first: View, second: View) -> Difference:
     """Compute the differences of two models, target by target."""
-    metric, sample = smooth(expression), first.sample
+    sample = first.sample
     x, y = first.terms.at_reference(second.terms.reference), second.terms.x
     d = np.where(np.isclose(x, y, rtol=ROUNDING, atol=0.0), 0.0, x - y)
-    better = 1.0 if metric.f.falling == (metric.p >= 0) else -1.0  # whether larger terms are better
+    better = 1.0 if first.terms.rising else -1.0
     influence = sample.influence(d)
     mean, error = sample.mean(d), sample.error(influence)
     spread = sample.error(first.influence - second.influence)
@@ -486,7 +510,7 @@ def _difference(expression: Expression, first: View, second: View) -> Difference
         p_corrected=1.0,
     )
     adjust, total = adjustment(expression, sample), sample.mean(x) + sample.mean(y)
-    least, most = _possible(metric, second)
+    least, most = _possible(second)
 
     def to_metric(gap: float) -> float:
         """Compute the difference of the metrics from that of the mean terms, whose sum is fixed."""
@@ -500,9 +524,11 @@ def _difference(expression: Expression, first: View, second: View) -> Difference
     return Difference(pair, d, mean, error, by, larger, stretch if varies else nan, to_metric)
 
 
-def _possible(metric: Metric, view: View) -> tuple[float, float]:
+def _possible(view: View) -> tuple[float, float]:
     """Compute the range of the terms, on the scale of a model's terms."""
-    ranks = view.sample.ranks
+    metric, ranks = view.terms.metric, view.sample.ranks
+    if isinstance(ranks, Rankings) or isinstance(metric, QueryMetric):
+        return metric.range
     last = float(ranks.candidates.max() if ranks.has_candidates else view.sample.rank().max())
     x, reference = metric.term(1.0, last)
     ends = Terms(metric, x(np.array([1.0, last])), reference).at_reference(view.terms.reference)
@@ -529,18 +555,27 @@ def _permuted(
 ) -> tuple[Floats, list[tuple[float, float]]]:
     """Test pairs by sign flips; those whose units are the same share the flips."""
     p, ends = np.ones(len(made)), [(nan, nan)] * len(made)
-    for way in dict.fromkeys(d.way for d in made):
-        rows = [i for i, d in enumerate(made) if d.way == way]
+    kinds = [(d.way, len(d.x)) for d in made]  # some queries have no AUC
+    for kind in dict.fromkeys(kinds):
+        rows = [i for i, one in enumerate(kinds) if one == kind]
         some = [made[i] for i in rows]
         by = some[0].by
+        # with the pairs of one model, the sums of all others follow from few
+        first = {d.pair.metric: d.pair.first for d in reversed(some)}
+        others = [
+            d
+            for d, other in zip(made, kinds, strict=True)
+            if other != kind and other[1] == kind[1] and d.pair.first == first.get(d.pair.metric)
+        ]
         found = _significance.permutation(
             np.column_stack([d.units for d in some]),
             by.total(by.weight),
             level,
             samples,
             seed,
-            [(str(d.pair.metric), d.pair.first, d.pair.second) for d in some],
+            [d.couple for d in some],
             np.nan_to_num([d.stretch for d in some], nan=1.0),
+            [(d.couple, by.net(d.x)) for d in others],
         )
         p[rows] = found.p
         for i, low, high in zip(rows, found.low.tolist(), found.high.tolist(), strict=True):
@@ -568,7 +603,7 @@ def _interval(
     return low, high
 
 
-def _check_chance_levels(models: Mapping[str, Ranks], expressions: Sequence[Expression]) -> None:
+def _check_chance_levels(models: Mapping[str, AnyRanks], expressions: Sequence[Expression]) -> None:
     """Check that adjusted metrics compare models with the same candidates.
 
     Otherwise each model has its own chance level, and the difference is not one of terms whose signs
@@ -583,15 +618,31 @@ def _check_chance_levels(models: Mapping[str, Ranks], expressions: Sequence[Expr
         )
 
 
-def _other_candidates(models: Mapping[str, Ranks]) -> Iterator[str]:
+def _other_candidates(models: Mapping[str, AnyRanks]) -> Iterator[str]:
     """Note the numbers of candidates, if they differ between models."""
     first, *others = (ranks.candidates for ranks in models.values())
     if not all(np.array_equal(first, other) for other in others):
         yield f"candidates differ ({', '.join(map(candidate_range, models.values()))})"
 
 
+def _default(models: Mapping[str, AnyRanks]) -> str:
+    return "map" if any(isinstance(one, Rankings) for one in models.values()) else "mrr"
+
+
+def _left_out(ranks: AnyRanks, expressions: Sequence[Expression]) -> Iterator[str]:
+    """Note the queries without answers, and those whose candidates are all answers."""
+    if not isinstance(ranks, Rankings):
+        return
+    answers = ranks.answer_counts
+    if empty := int((answers == 0).sum()):
+        yield f"{counted(empty, 'query')} without answers: left out"
+    whole = int(((answers == ranks.candidates) & (answers > 0)).sum())
+    if whole and any(str(bare(e)) == "auc" for e in expressions):
+        yield f"auc: {counted(whole, 'query')} left out, as all candidates are answers"
+
+
 def _remarks(
-    models: Mapping[str, Ranks], pairs: Sequence[Pair], test: Test, crossed: bool
+    models: Mapping[str, AnyRanks], pairs: Sequence[Pair], test: Test, crossed: bool
 ) -> Iterator[str]:
     """Note what a reader might not expect."""
     for first, second in combinations(models, 2):

@@ -14,6 +14,9 @@ Targets may be dependent in two ways: both sides of a triple, and all answers of
 like this, "triple+query", have the variance `V(triple) + V(query) - V(triple and query)` (two-way
 clustering; Cameron, Gelbach and Miller 2011), and at least the larger of the first two.
 
+Rankings of queries with several answers have a row per query. Their metrics are plain means, whose terms
+are the values of the queries; a query without answers has none, and is left out.
+
 A macro average over relations, sides or any other key averages over fixed groups: another test set would
 have the same groups. The influence of a target is then relative to the mean of its group g, not to m,
 and `C / (C - 1)` counts the C units in g (the variance of a stratified sample). Queries, like targets,
@@ -36,12 +39,16 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression, z
-from evenrank.metrics.chance import Dependence, NullDistribution
-from evenrank.metrics.metric import Metric
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.null import QueryNull
+from evenrank.metrics.answers.shapes import Shapes
+from evenrank.metrics.chance import Dependence, Null, NullDistribution
+from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
-from evenrank.ranks.evaluation import bare
-from evenrank.ranks.ranks import TRIPLE, Ranks, average_name
+from evenrank.ranks.evaluation import COUNT, bare
+from evenrank.ranks.rankings import AnyRanks, Rankings
+from evenrank.ranks.rows import TRIPLE, average_name
 
 Unit = str | Sequence[str] | None
 ROUNDING = 1e-12  # relative to the numbers that are summed: sums closer than this are equal
@@ -50,23 +57,28 @@ SHARED = 0.05  # the share of targets with shared queries from which on these ma
 SAMPLED = ("micro", "query")  # averages over a sample, not over fixed groups
 
 
-def unit_name(ranks: Iterable[Ranks], unit: Unit) -> str:
+def unit_name(ranks: Iterable[AnyRanks], unit: Unit) -> str:
     """Name the resampling unit.
 
-    By default the triple, if all ranks have triples, crossed with the query, if triples share queries;
-    else the query, if targets share queries; else the target.
+    By default the query, if these are rankings of queries; for ranks of targets the triple, if all have
+    triples, crossed with the query, if triples share queries; else the query, if targets share queries;
+    else the target.
     """
     if unit is not None:
         return names_of("unit", unit)
     several = _distinct(ranks)
+    if any(isinstance(one, Rankings) for one in several):
+        return "query"
     if all(set(TRIPLE) <= one.keys.keys() for one in several):
         return CROSSED if any(shared_queries(one) >= SHARED for one in several) else "triple"
     alike = all("query" in one.keys for one in several) and several
     return "query" if alike and any(shared_queries(one) >= SHARED for one in several) else "target"
 
 
-def shared_queries(ranks: Ranks) -> float:
+def shared_queries(ranks: AnyRanks) -> float:
     """Compute the share of targets whose query has other triples (or targets); 0 without queries."""
+    if isinstance(ranks, Rankings):
+        return 0.0
     names = ranks.keys.keys()
     sides = set(ranks.keys["side"].tolist()) if "side" in names else {None}
     if not len(ranks) or (
@@ -79,16 +91,16 @@ def shared_queries(ranks: Ranks) -> float:
     return float((np.bincount(of)[query] > 1).mean())
 
 
-def _distinct(ranks: Iterable[Ranks]) -> list[Ranks]:
+def _distinct(ranks: Iterable[AnyRanks]) -> list[AnyRanks]:
     """List ranks, but only the first of those that share their targets."""
-    found: list[Ranks] = []
+    found: list[AnyRanks] = []
     for one in ranks:
         if not (found and one.has_targets_of(found[-1])):
             found.append(one)
     return found
 
 
-def unit_note(ranks: Iterable[Ranks], unit: str) -> tuple[str, ...]:
+def unit_note(ranks: Iterable[AnyRanks], unit: str) -> tuple[str, ...]:
     """Note that targets of one query are dependent, if the unit does not join them."""
     if unit not in ("target", "triple"):
         return ()
@@ -115,7 +127,7 @@ class Terms:
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or QueryMetric
         The metric.
     x : ndarray of float
         The term of each target.
@@ -123,9 +135,23 @@ class Terms:
         The scale of the terms.
     """
 
-    metric: Metric
+    metric: Metric | QueryMetric
     x: Floats
     reference: float
+
+    @property
+    def rising(self) -> bool:
+        """Whether larger terms are better."""
+        if isinstance(self.metric, QueryMetric):
+            return True
+        return self.metric.f.falling == (self.metric.p >= 0)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is a share of hits."""
+        if isinstance(self.metric, QueryMetric):
+            return self.metric.is_share
+        return self.metric.f.k is not None and self.metric.p == self.metric.q == 1
 
     @property
     def finite(self) -> bool:
@@ -227,12 +253,12 @@ class StandardError(NamedTuple):
 class Sample:
     """Targets with their weights under an average, their resampling units, and their groups.
 
-    Targets of weight zero are left out.
+    Targets of weight zero, and queries without answers, are left out.
 
     Parameters
     ----------
-    ranks : Ranks
-        The ranked targets.
+    ranks : Ranks or Rankings
+        The ranked targets, or queries with all of their answers: a query then stands for a target.
     ties : str, default "expected"
         The tie-breaking rule.
     average : str or sequence of str, default "micro"
@@ -254,15 +280,21 @@ class Sample:
         With crossed units, the same targets by the second unit, and by both units together.
     """
 
+    ranks: AnyRanks
+
     def __init__(
         self,
-        ranks: Ranks,
+        ranks: AnyRanks,
         ties: Ties = "expected",
         average: str | Sequence[str] = "micro",
         unit: str | Ints = "target",
         groups: Ints | None = None,
     ) -> None:
-        weight, given = ranks.weights_by(average), groups is not None
+        given = groups is not None
+        if isinstance(ranks, Rankings):
+            weight = ranks.weights_of_answered(average)
+        else:
+            weight = ranks.weights_by(average)
         count = 0 if groups is None else int(groups.max(initial=-1)) + 1
         units, *others = _units(ranks, unit)
         self.crossed = tuple(Sample(ranks, ties, average, other, groups) for other in others)
@@ -288,12 +320,12 @@ class Sample:
     def __repr__(self) -> str:
         return f"Sample({len(self.ranks):,} targets, {self.units:,} units, {self.groups:,} groups)"
 
-    def of_model(self, ranks: Ranks) -> Sample:
+    def of_model(self, ranks: AnyRanks) -> Sample:
         """Return the sample of another model that ranked these targets: with the same units and groups.
 
         Parameters
         ----------
-        ranks : Ranks
+        ranks : Ranks or Rankings
             The ranks of the model.
 
         Returns
@@ -302,7 +334,7 @@ class Sample:
             Its sample.
         """
         made = copy(self)
-        for name in ("tally", "_rows", "_dependence"):
+        for name in ("tally", "_rows", "_dependence", "_shapes", "_defined"):
             vars(made).pop(name, None)
         made.ranks = ranks if self._weighs is None else ranks[self._weighs]
         made.crossed = tuple(one.of_model(ranks) for one in self.crossed)
@@ -333,16 +365,66 @@ class Sample:
         """Number of fixed groups with a single unit, whose spread cannot be estimated."""
         return int((self._within == 1).sum()) if self.groups > 1 else 0
 
+    def metric(self, expression: Expression) -> Metric | Statistic | QueryMetric:
+        """Get the metric of an expression, as it is computed from these ranks or rankings.
+
+        Parameters
+        ----------
+        expression : Metric or Adjusted
+            The metric.
+
+        Returns
+        -------
+        Metric, Statistic or QueryMetric
+            The metric without its adjustment; of rankings, MRR is that of the first answer.
+        """
+        return metric_of(expression, self.ranks)
+
+    def defined(self, expression: Expression) -> Sample:
+        """Leave out the queries for which a metric is undefined.
+
+        Parameters
+        ----------
+        expression : Metric or Adjusted
+            The metric.
+
+        Returns
+        -------
+        Sample
+            The sample itself, unless some queries have only answers as candidates: these have no AUC.
+        """
+        metric = self.metric(expression)
+        if not isinstance(metric, QueryMetric) or metric.kind != "auc":
+            return self
+        return self if self._defined is None else self._defined
+
+    @cached_property
+    def _defined(self) -> Sample | None:
+        assert isinstance(self.ranks, Rankings)
+        some = self.ranks.answer_counts < self.ranks.candidates
+        if some.all() or not self.ranks.has_candidates:
+            return None
+        weights = np.where(some, self.weight, 0.0)
+        ranks = self.ranks.with_weights(weights) if some.any() else self.ranks[:0]
+        groups = None if self.groups == 1 else self.group
+        units = self.unit if some.any() else self.unit[:0]
+        made = Sample(ranks, self.ties, "micro", units, groups)
+        made.crossed = tuple(one._defined or one for one in self.crossed)
+        return made
+
     @cached_property
     def tally(self) -> Tally:
-        """The tally of the targets."""
+        """The tally of the targets, which rankings do not have."""
         r = self.ranks
+        assert not isinstance(r, Rankings)
         return Tally.of_checked(r.better, r.equal, r.candidates, self.weight)
 
     @cached_property
     def _rows(self) -> tuple[Ints, Ranges]:
         """The distinct counts of better and equal candidates, and which of them each target has."""
-        row, (better, equal) = columns.encode([self.ranks.better, self.ranks.equal])
+        r = self.ranks
+        assert not isinstance(r, Rankings)
+        row, (better, equal) = columns.encode([r.better, r.equal])
         return row, Ranges.of(better, equal, np.ones(len(better)), self.ties)
 
     def rank(self) -> Floats:
@@ -356,12 +438,19 @@ class Sample:
         row, ranges = self._rows
         return np.asarray((ranges.low + ranges.high)[row] / 2.0)
 
-    def terms(self, metric: Metric) -> Terms:
+    @property
+    def equal_weights(self) -> bool:
+        """Whether all targets have the same weight."""
+        if isinstance(self.ranks, Rankings):
+            return bool((self.weight == self.weight[:1]).all())
+        return self.tally.equal_weights
+
+    def terms(self, metric: Metric | QueryMetric) -> Terms:
         """Compute the term of each target.
 
         Parameters
         ----------
-        metric : Metric
+        metric : Metric or QueryMetric
             A power mean.
 
         Returns
@@ -369,6 +458,10 @@ class Sample:
         Terms
             The terms.
         """
+        if isinstance(self.ranks, Rankings):
+            ties = self.ties
+            return Terms(metric, self.ranks.values(metric, ties), 1.0)  # type: ignore[arg-type]  # checked
+        assert isinstance(metric, Metric)
         row, ranges = self._rows
         x, reference = metric.term(float(ranges.low.min()), float(ranges.high.max()))
         with np.errstate(divide="ignore"):  # f = 0 under p <= 0 makes an infinite term
@@ -593,7 +686,7 @@ class Sample:
                     counts.append(total**2 / square)
             rows.append((*counts, one._within == targets))
         determined, units, alone = (np.min(column, axis=0) for column in zip(*rows, strict=True))
-        return determined, units, alone & self.tally.equal_weights
+        return determined, units, alone & self.equal_weights
 
     def means_by_group(self, x: Floats) -> Floats:
         """Compute the weighted mean of a column in each group.
@@ -632,9 +725,9 @@ class Sample:
         ndarray
             The influence of each part; NaN if the metric has no derivative at its value.
         """
-        return Expansion(self, smooth(expression)).on(expression)
+        return Expansion(self, smooth(expression, self.ranks)).on(expression)
 
-    def null(self, expression: Adjusted) -> NullDistribution:
+    def null(self, expression: Adjusted) -> Null:
         """Return the null distribution of an adjusted metric, as `evaluate` takes it.
 
         Parameters
@@ -644,15 +737,25 @@ class Sample:
 
         Returns
         -------
-        NullDistribution
+        NullDistribution or QueryNull
             The distribution, which is held fixed.
         """
+        metric = self.metric(expression)
+        if isinstance(metric, QueryMetric):
+            return QueryNull(metric, self._shapes)
+        assert not isinstance(self.ranks, Rankings)
         spread = expression.adjustment in ("z", "phi") and self.ranks.chance == "scorer"
         dependence = self._dependence if spread else None
-        return NullDistribution(expression.metric, self.tally.sizes, dependence=dependence)
+        return NullDistribution(metric, self.tally.sizes, dependence=dependence)
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        assert isinstance(self.ranks, Rankings)
+        return self.ranks.with_weights(None if self.equal_weights else self.weight).shapes()
 
     @cached_property
     def _dependence(self) -> Dependence | None:
+        assert not isinstance(self.ranks, Rankings)
         if self._weighs is None:  # as the evaluation has it, whose description is then shared
             return self.ranks.dependence(self._average)
         return self.ranks.dependence(weights=self.weight)
@@ -677,11 +780,11 @@ class Expansion:
     ----------
     sample : Sample
         The targets.
-    metric : Metric
+    metric : Metric or QueryMetric
         The metric, a smooth function of a mean of terms.
     """
 
-    def __init__(self, sample: Sample, metric: Metric) -> None:
+    def __init__(self, sample: Sample, metric: Metric | QueryMetric) -> None:
         self.sample, self.terms = sample, sample.terms(metric)
 
     def __repr__(self) -> str:
@@ -727,7 +830,7 @@ class Expansion:
 
 
 def samples_of(
-    parts: Iterable[Ranks],
+    parts: Iterable[AnyRanks],
     ties: Ties,
     averages: Sequence[str | Sequence[str]] = ("micro",),
     unit: str = "target",
@@ -736,7 +839,7 @@ def samples_of(
 
     Parameters
     ----------
-    parts : iterable of Ranks
+    parts : iterable of Ranks or Rankings
         The ranks.
     ties : str
         The tie-breaking rule.
@@ -751,7 +854,7 @@ def samples_of(
         The samples, by part and average.
     """
     found: list[Sample] = []
-    before: Ranks | None = None
+    before: AnyRanks | None = None
     for part in parts:
         if before is not None and part.has_targets_of(before):
             found += [one.of_model(part) for one in found[-len(averages) :]]
@@ -761,13 +864,17 @@ def samples_of(
     return found
 
 
-def _units(ranks: Ranks, unit: str | Ints) -> list[Ints]:
+def _units(ranks: AnyRanks, unit: str | Ints) -> list[Ints]:
     """Number the units of each target; if two units cross, also the second ones, and pairs of both."""
     if not isinstance(unit, str):
         return [unit]
     names = unit.split("+")
     if len(names) > 2:
         raise InputError("at most two units can cross", got=repr(unit), do=f"e.g. {CROSSED}")
+    if isinstance(ranks, Rankings) and "target" in names:
+        raise InputError(
+            "the targets of rankings are queries with several answers", got="unit target", do="use query"
+        )
     each = [np.arange(len(ranks)) if name == "target" else ranks.units(name) for name in names]
     return each if len(each) == 1 else [*each, columns.encode(each)[0]]
 
@@ -777,13 +884,25 @@ def _crossed(first: float, second: float, both: float) -> float:
     return sqrt(max(first**2 + second**2 - both**2, first**2, second**2))
 
 
-def smooth(expression: Expression) -> Metric:
-    """Get the metric of an expression; raise `InputError` unless it is a smooth function of a mean."""
+def metric_of(expression: Expression, ranks: AnyRanks) -> Metric | Statistic | QueryMetric:
+    """Get the metric of an expression without its adjustment, as ranks or rankings have it."""
     metric = bare(expression)
-    if not isinstance(metric, Metric) or abs(metric.p) == inf:
+    if isinstance(ranks, Rankings):
+        return metric if metric == COUNT else for_answers(metric)
+    if isinstance(metric, QueryMetric):
+        raise metric.not_of_ranks()
+    return metric
+
+
+def smooth(expression: Expression, ranks: AnyRanks) -> Metric | QueryMetric:
+    """Get the metric of an expression; raise `InputError` unless it is a smooth function of a mean."""
+    metric = metric_of(expression, ranks)
+    if isinstance(metric, Statistic) or abs(metric.p) == inf:
+        several = isinstance(ranks, Rankings)
+        such = "map, ndcg@10, recall@10" if several else "mrr, hits@10, mr, gmr"
         raise InputError(
-            f"{expression} is not a mean over targets",
-            allowed="means such as mrr, hits@10, mr, gmr, also adjusted for chance",
+            f"{expression} is not a mean over {'queries' if several else 'targets'}",
+            allowed=f"means such as {such}, also adjusted for chance",
         )
     if isinstance(expression, Adjusted) and expression.adjustment == "chance":
         raise InputError(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import nan, pi, sqrt
 from statistics import fmean, stdev
+from string import ascii_lowercase
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -13,21 +14,28 @@ import numpy as np
 from evenrank._internal.arrays import Floats
 from evenrank._internal.checks import check_type
 from evenrank._internal.columns import as_list
+from evenrank._internal.latex import Grid, escape
 from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import DegenerateError, InputError
 from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
-from evenrank.ranks.paper import Style, paper
+from evenrank.ranks.paper import Options, Style, called, metric_name, numbers, paper
 from evenrank.ranks.protocol import OWN, Protocol, shared
-from evenrank.ranks.ranks import Ranks, average_name, evaluate_ranks, tie_rule
+from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rows
+from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.rows import average_name
 from evenrank.stats._intervals import check_level, percent
-from evenrank.stats._join import check_protocols, check_ranks, named_models
+from evenrank.stats._join import check_protocols, check_ranks, named_models, one_kind
 from evenrank.stats._sample import names_of
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "index(mrr)")
+NARROW = 3  # data sets that fit beside each other on a page
+ANSWERS = ("map", "mrr", "ndcg@10", "recall@10", "index(map)")
+KINDS = (Ranks, Rankings)
 FEW = 5  # with fewer data sets, the Friedman test has hardly any power
 
 
@@ -129,7 +137,7 @@ class RunSummary(Shown):
 
 
 def summarize_runs(
-    runs: Iterable[Ranks] | Mapping[str, Iterable[Ranks]],
+    runs: Iterable[AnyRanks] | Mapping[str, Iterable[AnyRanks]],
     *metrics: Metrics,
     ties: Ties | None = None,
     average: str | Sequence[str] = "micro",
@@ -138,10 +146,11 @@ def summarize_runs(
 
     Parameters
     ----------
-    runs : list of Ranks, or mapping of str to list of Ranks
+    runs : list of Ranks or Rankings, or mapping of str to such lists
         The runs of a model, or of several models.
     *metrics : str, Metric or list of these
-        The metrics; by default "mrr", "hits@1", "hits@10", and "index(mrr)" if candidates are known.
+        The metrics; by default "mrr", "hits@1", "hits@10", and "index(mrr)" if candidates are known; of
+        rankings "map", "mrr", "ndcg@10", "recall@10", and "index(map)".
     ties : str, optional
         The tie-breaking rule; by default that of the protocols.
     average : str or sequence of str, default "micro"
@@ -170,26 +179,28 @@ def summarize_runs(
     ------  ------  ------  -  ------  ------
     mrr ↑   0.4883  0.0766  3  0.4000  0.5370
     mr ↓     3.222  0.6939  3   2.667   4.000
-    usual protocol [788eeea3]
+    no protocol recorded [788eeea3]
     """
     given = runs if isinstance(runs, Mapping) else {"": runs}
     lists = {str(name): _listed(several) for name, several in given.items()}
     every = [ranks for several in lists.values() for ranks in several]
     for ranks in every:
-        check_ranks("every run", ranks, do="e.g. er.summarize_runs([first, second, third])")
+        check_ranks("every run", ranks, do="e.g. er.summarize_runs([first, second, third])", kinds=KINDS)
+    one_kind({f"run {i}": ranks for i, ranks in enumerate(every, 1)})
     names_of("average", average)
     empty = [name for name, several in lists.items() if not several]
     if empty or not every:
         got = f"none for {empty[0]}" if empty and empty[0] else "none"
         raise InputError("no runs to summarize", got=got, do="pass the ranks of each seed or fold")
     known = all(ranks.has_candidates for ranks in every)
-    default = DEFAULT if known else [name for name in DEFAULT if not isinstance(parse(name), Adjusted)]
+    usual = ANSWERS if any(isinstance(ranks, Rankings) for ranks in every) else DEFAULT
+    default = usual if known else [name for name in usual if not isinstance(parse(name), Adjusted)]
     wanted = list(dict.fromkeys(map(parse, listed(metrics) or default)))
     ties = tie_rule(every, ties)
     spreads = []
     for name, several in lists.items():
         values = np.array(
-            [evaluate_ranks([(r, average)], wanted, ties=ties).values_by_group[0] for r in several],
+            [evaluate_rows([(r, average)], wanted, ties=ties).values_by_group[0] for r in several],
             dtype=float,
         )
         spreads += [
@@ -203,7 +214,7 @@ def summarize_runs(
 
 def _listed(runs: Any) -> list[Any]:
     """Turn runs into a list; a single run is one, not a list of rows."""
-    several = None if isinstance(runs, Ranks) else as_list(runs)
+    several = None if isinstance(runs, KINDS) else as_list(runs)
     return [runs] if several is None else several
 
 
@@ -213,7 +224,7 @@ def _spread(metric: Expression, model: str, values: list[float]) -> Spread:
     return Spread(metric, model, fmean(values), sd, n, min(values), max(values))
 
 
-def _remarks(lists: Mapping[str, Sequence[Ranks]], every: Sequence[Ranks]) -> list[str]:
+def _remarks(lists: Mapping[str, Sequence[AnyRanks]], every: Sequence[AnyRanks]) -> list[str]:
     """Note models with a single run, and runs with different protocols."""
     notes = [
         f"– a single run{f' of {name}' * bool(name)} has no sd"
@@ -263,7 +274,7 @@ class AcrossDatasets(Shown):
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or QueryMetric
         The metric.
     results : tuple of Result
         One entry per data set and model.
@@ -283,7 +294,7 @@ class AcrossDatasets(Shown):
         Remarks.
     """
 
-    metric: Metric | Statistic
+    metric: Metric | Statistic | QueryMetric
     results: tuple[Result, ...]
     average_ranks: tuple[AverageRank, ...]
     statistic: float
@@ -316,6 +327,60 @@ class AcrossDatasets(Shown):
             "notes": list(self.notes),
         }
 
+    def to_latex(self, **style: Unpack[Style]) -> str:
+        """Write the models on each data set as a table for a paper, in LaTeX, and their average ranks.
+
+        Parameters
+        ----------
+        **style : Style
+            Options of `evenrank.latex`: layout, digits, percent, hits, names, caption, label.
+
+        Returns
+        -------
+        str
+            LaTeX text; models of the second table that share a letter are not significantly different.
+        """
+        expressions = (self.metric, Adjusted("index", self.metric), Adjusted("z", self.metric))
+        made: Evaluation[Any] = Evaluation(
+            expressions,
+            np.array([(r.value, r.index, r.z) for r in self.results]),
+            tuple((r.data, r.model) for r in self.results),
+            ("data", "model"),
+            protocol=self.protocol,
+            notes=self.notes,
+        )
+        if len({r.data for r in self.results}) > NARROW:
+            style = {"layout": "long", **style}
+        return "\n\n".join([paper(made, style), self._average_ranks(style)])
+
+    def _average_ranks(self, style: Style) -> str:
+        """Write the average ranks in LaTeX."""
+        own: Any = {name: style[name] for name in ("digits", "hits", "names") if name in style}
+        given, index = Options(**own), Adjusted("index", self.metric)
+        names = called([one.model for one in self.average_ranks], given)
+        letters = list(zip(ascii_lowercase, self.undecided, strict=False))
+        rows = [
+            [
+                names[one.model],
+                f"{one.rank:.2f}",
+                " ".join(letter for letter, models in letters if one.model in models) or "--",
+                *numbers(index, [one.mean_index], given),
+            ]
+            for one in self.average_ranks
+        ]
+        metric = escape(given.own(str(self.metric)) or metric_name(self.metric, given.hits))
+        sets = len({r.data for r in self.results})
+        sign = "<" if self.p < 0.001 else "="
+        caption = (
+            f"Average ranks of the models by {metric} on {sets} data sets (Friedman test: "
+            f"$p {sign} {max(self.p, 0.001):.3f}$). Models that share a letter do not differ "
+            f"significantly (Nemenyi test, critical difference {self.critical_difference:.2f}, "
+            f"significance level {1.0 - self.level:.6g})."
+        )
+        mean = escape(given.own(str(index)) or metric_name(index, given.hits))
+        header = [["Model", "Average rank", "Group", f"Mean {mean}"]]
+        return Grid(header, rows, 1, []).float(caption)
+
     def tables(self) -> list[Table]:
         """Build the tables: the models on each data set, then their average ranks."""
         signed = Adjusted("z", self.metric)
@@ -340,8 +405,8 @@ class AcrossDatasets(Shown):
 
 
 def across_datasets(
-    data: Mapping[str, Mapping[str, Ranks]],
-    metric: Metrics = "mrr",
+    data: Mapping[str, Mapping[str, AnyRanks]],
+    metric: Metrics | None = None,
     *,
     level: float = 0.95,
     ties: Ties | None = None,
@@ -351,11 +416,11 @@ def across_datasets(
 
     Parameters
     ----------
-    data : mapping of str to mapping of str to Ranks
+    data : mapping of str to mapping of str to Ranks or Rankings
         The ranks of every model on every data set: ``{"wn18rr": {"a": ranks, "b": ranks}, ...}``. On
         each, models may also be a list; they are then called by the model of their protocol.
-    metric : str or Metric, default "mrr"
-        The metric that orders the models.
+    metric : str or Metric, optional
+        The metric that orders the models; by default the MRR, of rankings the MAP.
     level : float, default 0.95
         The confidence level.
     ties : str, optional
@@ -395,7 +460,10 @@ def across_datasets(
     data = _named(data)
     models = _models(data)
     ties = tie_rule((ranks for ranked in data.values() for ranks in ranked.values()), ties)
-    asked = [parse(one) for one in listed([metric])]
+    rankings = any(isinstance(r, Rankings) for ranked in data.values() for r in ranked.values())
+    one_kind({f"{m} on {name}": r for name, ranked in data.items() for m, r in ranked.items()})
+    usual = "map" if rankings else "mrr"
+    asked = [parse(one) for one in listed([usual if metric is None else metric])]
     if len(asked) != 1:
         got = ", ".join(map(str, asked)) or "none"
         raise InputError(
@@ -409,11 +477,10 @@ def across_datasets(
         notes += [
             f"{name}: {note}" for note in check_protocols(ranked, do="rank them under one protocol")
         ]
-        tallies = [ranked[model].tally(average) for model in models]
-        _check_sizes(name, ranked, models, [tally.sizes for tally in tallies])
+        _check_sizes(name, ranked, models, [_sizes(ranked[model], average) for model in models])
         try:
             made = [
-                evaluate_ranks([(ranked[model], average)], wanted, ties=ties).values_by_group[0].tolist()
+                evaluate_rows([(ranked[model], average)], wanted, ties=ties).values_by_group[0].tolist()
                 for model in models
             ]
         except DegenerateError as error:
@@ -518,18 +585,23 @@ def _undecided(ordered: Sequence[AverageRank], critical: float) -> Iterable[tupl
         last = max(last, stop)
 
 
-def _named(data: Any) -> dict[str, dict[str, Ranks]]:
+def _sizes(ranks: AnyRanks, average: str | Sequence[str]) -> object:
+    """Return what the null distribution depends on."""
+    return ranks.shapes(average) if isinstance(ranks, Rankings) else ranks.tally(average).sizes
+
+
+def _named(data: Any) -> dict[str, dict[str, AnyRanks]]:
     """Check the type of nested mappings, and name the models on each data set."""
     do = 'e.g. {"nations": {"a": ranks_a, "b": ranks_b}, ...}'
     check_type(data, Mapping, "data must map data sets to models", do=do)
     for name, ranked in data.items():
         check_type(ranked, Mapping | list | tuple, f"{name} must map models to ranks", do=do)
         for model, ranks in ranked.items() if isinstance(ranked, Mapping) else ():
-            check_ranks(f"{model} on {name}", ranks, do=do)
-    return {str(name): named_models([ranked], {}) for name, ranked in data.items()}
+            check_ranks(f"{model} on {name}", ranks, do=do, kinds=KINDS)
+    return {str(name): named_models([ranked], {}, kinds=KINDS) for name, ranked in data.items()}
 
 
-def _models(data: Mapping[str, Mapping[str, Ranks]]) -> list[str]:
+def _models(data: Mapping[str, Mapping[str, AnyRanks]]) -> list[str]:
     """List the models, which every data set must have."""
     if len(data) < 2:
         raise InputError("comparing across data sets needs two or more", got=len(data))
@@ -550,7 +622,7 @@ def _models(data: Mapping[str, Mapping[str, Ranks]]) -> list[str]:
     return models
 
 
-def _check_once(data: Mapping[str, Mapping[str, Ranks]]) -> None:
+def _check_once(data: Mapping[str, Mapping[str, AnyRanks]]) -> None:
     """Check by content that no data set occurs under two names: it would count twice."""
     names: dict[tuple[str, str | None], str] = {}
     for name, ranked in data.items():
@@ -562,12 +634,14 @@ def _check_once(data: Mapping[str, Mapping[str, Ranks]]) -> None:
 
 
 def _check_sizes(
-    name: str, ranked: Mapping[str, Ranks], models: Sequence[str], sizes: Sequence[object]
+    name: str, ranked: Mapping[str, AnyRanks], models: Sequence[str], sizes: Sequence[object]
 ) -> None:
     """Check that the models have the same numbers of candidates, and weights."""
     first, *others = models
     for model, one in zip(others, sizes[1:], strict=True):
         if one != sizes[0]:
             mine, theirs = (np.sort(ranked[m].candidates) for m in (first, model))
-            what = "weights" if np.array_equal(mine, theirs) else "numbers of candidates"
+            several = isinstance(ranked[first], Rankings)
+            alike = "numbers of answers, gains or weights" if several else "weights"
+            what = alike if np.array_equal(mine, theirs) else "numbers of candidates"
             raise InputError(f"the models have different {what}", got=f"{first} and {model} on {name}")

@@ -43,14 +43,16 @@ def permutation(
     seed: int,
     couples: Sequence[Couple] = (),
     stretch: Floats | float = 1.0,
+    others: Sequence[tuple[Couple, Floats]] = (),
 ) -> Permuted:
     """Test each column of differences by two-sided sign flips, and find the means they do not reject.
 
     If there are at most `samples` flips of the k nonzero differences, the p-value is of all `2^k`;
     otherwise `samples` random ones are drawn, and the observed one is counted with them (Phipson and
     Smyth 2010). The matrix of signs is made in blocks. `couples` names the metric and the two models of
-    each column: the sums of many couples follow from those of fewer. If units cross, the flips of one
-    kind vary too little: `stretch` multiplies their sums, by the ratio of both standard errors.
+    each column: the sums of many couples follow from those of fewer, also from those of `others`, which
+    are not tested. If units cross, the flips of one kind vary too little: `stretch` multiplies their
+    sums, by the ratio of both standard errors.
 
     For the interval, let D and W be the sums of a column and of the weights, and `D_s`, `W_s` those
     under the flip s. The flip is as extreme as the data, under the mean difference m, if
@@ -79,11 +81,14 @@ def permutation(
     for first in range(0, columns, step):
         block = slice(first, first + step)
         d = differences[:, block]
-        basis, mixed = _basis(d, couples[block] or [("", str(i), "") for i in range(d.shape[1])])
-        both = np.column_stack([d[:, basis], weight])
+        named = [*(couples[block] or [("", str(i), "") for i in range(d.shape[1])])]
+        every = np.column_stack([d, *(column for _, column in others)])
+        choices = [_basis(d, named), _basis(every, [*named, *(couple for couple, _ in others)])]
+        basis, mixed = min(choices, key=lambda made: len(made[0]))
+        both = np.column_stack([every[:, basis], weight])
         blocks = _listed(rows) if listed else _drawn(rows, samples, seed)
         sums = np.concatenate([flips @ both for flips in blocks])
-        flipped, total = sums[:, :-1] @ mixed, weight.sum()
+        flipped, total = sums[:, :-1] @ mixed[:, : d.shape[1]], weight.sum()
         extreme = _extreme(flipped, *_observed(d), stretch[block])
         p[block] = np.where(few[block], p[block], (extreme + 1) / (samples + 1))
         for i in range(d.shape[1]) if needed >= 0 else ():

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from evenrank.errors import InputError, Option
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation
-from evenrank.ranks.ranks import Ranks, evaluate_ranks, tie_rule
+from evenrank.ranks.rankings import AnyRanks, Rankings
+from evenrank.ranks.ranks import evaluate_ranks, tie_rule
 from evenrank.stats._join import check_ranks
 from evenrank.stats._sample import names_of
 
@@ -17,7 +19,7 @@ AVERAGES = ("micro", "query", "relation")
 
 
 def averages(
-    ranks: Ranks, *metrics: Metrics, by: str | Sequence[str] = (), ties: Ties | None = None
+    ranks: AnyRanks, *metrics: Metrics, by: str | Sequence[str] = (), ties: Ties | None = None
 ) -> Evaluation[Any]:
     """Compute the micro average and the macro averages over queries and relations, side by side.
 
@@ -28,7 +30,8 @@ def averages(
     Parameters
     ----------
     ranks : Ranks
-        The ranks, with the keys head, relation, tail and side (or query and relation).
+        The ranks, with the keys head, relation, tail and side (or query and relation); no rankings of
+        queries, whose macro averages are `average=` of `Rankings.evaluate`.
     *metrics : str, Metric or list of these
         The metrics; by default a table of common ones.
     by : str or sequence of str, optional
@@ -52,6 +55,8 @@ def averages(
     >>> averages(Ranks.of([1, 1, 2, 4], 9, keys=keys), "mrr")["mrr"].round(3).tolist()
     [0.688, 0.583, 0.542]
     """
+    if isinstance(ranks, Rankings):
+        raise not_averaged()
     check_ranks("the first argument", ranks, do="e.g. er.averages(ranks)")
     keys = () if isinstance(by, Sequence) and not by else names_of("by", by).split(",")
     groups = ranks.by(*keys) if keys else [((), ranks)]
@@ -65,6 +70,15 @@ def averages(
         protocol=ranks.protocol,
     )
     return one_count(made)
+
+
+def not_averaged() -> InputError:
+    """Build the error for rankings, whose micro average is that over queries."""
+    return InputError(
+        "averages over targets and over queries are of ranks of single targets",
+        got="rankings of queries with several answers",
+        do=["use ", Option("average"), " for the macro average over a key"],
+    )
 
 
 def one_count(made: Evaluation[Any]) -> Evaluation[Any]:

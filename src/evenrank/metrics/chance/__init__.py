@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
-from math import exp, expm1, inf, sqrt
-from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+from math import inf, sqrt
+from typing import Any, Protocol, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,9 +29,14 @@ from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
 from evenrank._internal.checks import check_choice
 from evenrank.errors import InputError, NullDistributionError, Option
+from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.chance import _check
 from evenrank.metrics.chance._check import Outcomes
 from evenrank.metrics.chance._moment import Moment, infinite
+from evenrank.metrics.chance._null import Chance as Chance
+from evenrank.metrics.chance._null import Method as Method
+from evenrank.metrics.chance._null import Null as Null
 from evenrank.metrics.chance._order import Extreme, Quantile
 from evenrank.metrics.chance._power import PowerMean
 from evenrank.metrics.chance._scorer import inflation
@@ -40,8 +45,6 @@ from evenrank.metrics.chance.dependence import Dependence as Dependence
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Histogram, Tallied, Tally
 
-Method = Literal["exact", "enumerate", "sample", "simulate"]
-Chance = Literal["scorer", "independent"]
 evaluate_rows = _check.values  # a metric on each row of a matrix of ranks
 FEW_OUTCOMES = 20_000  # up to here, tails are computed by enumeration
 
@@ -56,7 +59,7 @@ class Computation(Protocol):
         """Compute log P(at least as good as the value)."""
 
 
-class NullDistribution:
+class NullDistribution(Null):
     """The distribution of a metric under random ranking: every rank is uniform on its candidates.
 
     Use `evenrank.chance`, which parses metrics and accepts numbers of candidates in any form.
@@ -85,6 +88,8 @@ class NullDistribution:
     >>> NullDistribution(IGMR, read_sizes({14_541: 40_932})).std()  # Hoyt et al. use Monte Carlo
     9.2...e-07
     """
+
+    metric: Metric | Statistic
 
     def __init__(
         self,
@@ -117,8 +122,7 @@ class NullDistribution:
 
     def __repr__(self) -> str:
         """Summarise metric, targets and mean."""
-        targets = f"{self.sizes.n:,} target{'s' * (self.sizes.n != 1)}"
-        return f"NullDistribution({self.metric}; {targets}; {_span(self.sizes.size)} candidates)"
+        return f"NullDistribution({self.metric}; {self.extent}; {_span(self.sizes.size)} candidates)"
 
     @property
     def chance(self) -> Chance:
@@ -130,101 +134,31 @@ class NullDistribution:
         """The value when every rank is 1."""
         return self.metric.best
 
-    def mean(self) -> Moment:
-        """Compute the mean.
+    @property
+    def count(self) -> int:
+        """The number of targets."""
+        return self.sizes.n
 
-        Returns
-        -------
-        float
-            The expected value under random ranking, with the attributes `method` and `error`.
+    @property
+    def extent(self) -> str:
+        """The number of targets, as plain text."""
+        return f"{self.sizes.n:,} target{'s' * (self.sizes.n != 1)}"
 
-        Raises
-        ------
-        NullDistributionError
-            If the mean is infinite or not known exactly.
-        """
-        return self._moments[0]
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of candidates."""
+        return int(self.sizes.size.max())
 
-    def var(self) -> Moment:
-        """Compute the variance.
+    @property
+    def has_cutoff(self) -> bool:
+        """Whether the metric is hits@k."""
+        return isinstance(self.metric, Metric) and self.metric.f.k is not None
 
-        Returns
-        -------
-        float
-            The variance, with the attributes `method` and `error`.
-        """
-        return self._variance
-
-    def std(self) -> Moment:
-        """Compute the standard deviation.
-
-        Returns
-        -------
-        float
-            The standard deviation, with the attributes `method` and `error`.
-        """
-        variance = self._variance
-        root = sqrt(variance)
-        error = variance.error / (2.0 * root) if root else 0.0
-        return Moment(root, variance.method, error)
-
-    def sf(self, value: float) -> Moment:
-        """Compute the probability that a random ranking is at least as good as `value`.
-
-        Parameters
-        ----------
-        value : float
-            A value of the metric.
-
-        Returns
-        -------
-        float
-            The survival function, which is a one-sided p-value, with the attributes `method` and
-            `error`, a bound on its error (a standard error if sampled).
-        """
-        log_p = self.logsf(value)
-        p = exp(log_p)
-        if log_p.method in ("sample", "simulate"):
-            error = p * log_p.error if p else 1.0 / self._samples
-        else:
-            error = p * expm1(min(log_p.error, 700.0)) if p else 0.0
-        return Moment(p, log_p.method, min(1.0, error))
-
-    def logsf(self, value: float) -> Moment:
-        """Compute the logarithm of `sf`, which does not underflow.
-
-        Parameters
-        ----------
-        value : float
-            A value of the metric.
-
-        Returns
-        -------
-        float
-            The logarithm of the probability, with the attributes `method` and `error`.
-
-        Raises
-        ------
-        InputError
-            If the value is no number.
-        NullDistributionError
-            If neither large nor small values of the metric are better.
-
-        Examples
-        --------
-        >>> from evenrank.metrics.metric import MRR
-        >>> round(NullDistribution(MRR, read_sizes({14_541: 40_932})).logsf(0.35))
-        -110456
-        """
-        if not isinstance(value, int | float | np.number) or value != value:  # NaN
-            raise InputError("a value of the metric must be a number", got=repr(value)[:40])
-        if self.metric.increasing is None:
-            raise NullDistributionError(f"{self.metric} has no p-value: no value is better or worse")
+    def _log_tail(self, value: float) -> Moment:
         if self.dependence is not None:
-            return self._scaled_tail(float(value))
+            return self._scaled_tail(value)
         few = self.method == "exact" and _check.outcomes(self.sizes) <= FEW_OUTCOMES
-        log_p = (self._enumeration if few else self._computation).log_tail(value)
-        return Moment(min(0.0, log_p), log_p.method, log_p.error)
+        return (self._enumeration if few else self._computation).log_tail(value)
 
     @cached_property
     def _computation(self) -> Computation:
@@ -261,6 +195,10 @@ class NullDistribution:
                 raise infinite(self.metric)
             return Moment(self.best, "formula"), Moment(0.0, "formula")
         return self._computation.moments()
+
+    @property
+    def _mean(self) -> Moment:
+        return self._moments[0]
 
     @cached_property
     def _variance(self) -> Moment:
@@ -341,6 +279,14 @@ class Dependent(Protocol):
         """Describe which ranks depend on each other; None if that is unknown."""
 
 
+@runtime_checkable
+class Shaped(Protocol):
+    """An object that knows the shapes of its queries, such as `Rankings`."""
+
+    def shapes(self) -> Shapes:
+        """Count the queries by numbers of candidates and answers, and gains."""
+
+
 class Simulated(Protocol):
     """Draws random scorers."""
 
@@ -349,6 +295,7 @@ class Simulated(Protocol):
 
 
 SizesLike = ArrayLike | Mapping[int, int] | Histogram | Tally | Tallied | Asked
+QueriesLike = SizesLike | Shapes | Shaped
 MOST_CANDIDATES = 10**12
 
 
@@ -389,25 +336,68 @@ def read_sizes(
     return Histogram.of(count[some], candidates=size[some], weight=weight[some])
 
 
+def read_shapes(
+    sizes: QueriesLike,
+    answers: ArrayLike | None,
+    counts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> Shapes | None:
+    """Convert queries in any form to shapes; None if these are single targets.
+
+    >>> read_shapes({1000: 50}, answers=3), read_shapes([1000, 1000], None)
+    (Shapes(50 queries; 1 distinct), None)
+    """
+    if not isinstance(sizes, np.ndarray | list | Mapping | Tally | Histogram):
+        if isinstance(sizes, Shaped):
+            sizes = sizes.shapes()
+        if isinstance(sizes, Shapes):
+            for name, given in (("answers", answers), ("counts", counts), ("weights", weights)):
+                if given is not None:
+                    raise InputError(
+                        f"{name}= cannot be combined with rankings, which know their answers"
+                    )
+            return sizes
+    if answers is None:
+        return None
+    if isinstance(sizes, Tally | Tallied | Asked):
+        raise InputError(
+            "answers= cannot be combined with targets that are ranked one by one",
+            got=type(sizes).__name__,
+            do="pass the numbers of candidates, or rankings",
+        )
+    if isinstance(sizes, Mapping | Histogram):
+        if counts is not None:
+            raise InputError("counts= cannot be combined with a mapping, which has counts")
+        if isinstance(sizes, Mapping):
+            return Shapes.of_counts(list(sizes), answers, list(sizes.values()), weights)
+        return Shapes.of_counts(sizes["candidates"], answers, sizes.counts, sizes["weight"])
+    return Shapes.of_counts(sizes, answers, counts, weights)
+
+
 def chance(
-    metric: str | Metric | Statistic,
-    sizes: SizesLike,
+    metric: str | Metric | Statistic | QueryMetric,
+    sizes: QueriesLike,
     *,
+    answers: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     chance: Chance | None = None,
     method: Method = "exact",
     samples: int = 10_000,
     seed: int = 0,
-) -> NullDistribution:
+) -> Null:
     """Return the null distribution of a metric: its distribution under random ranking.
 
     Parameters
     ----------
     metric : str or Metric
-        The metric, for example ``"mrr"`` or ``"hits@10"``.
-    sizes : array_like, mapping, Task, Tally or Ranks
-        Numbers of candidates: one per target, or distinct ones with `counts`, or ``{size: count}``.
+        The metric, for example ``"mrr"``, ``"hits@10"`` or ``"map"``.
+    sizes : array_like, mapping, Task, Tally, Ranks or Rankings
+        Numbers of candidates: one per target or query, or distinct ones with `counts`, or
+        ``{size: count}``.
+    answers : array_like of int, optional
+        The number of answers of each query, for metrics of several answers such as ``"map"`` and
+        ``"recall@20"``. Rankings know it, and the gains.
     counts : array_like of int, optional
         How often each size occurs.
     weights : array_like of float, optional
@@ -424,7 +414,7 @@ def chance(
 
     Returns
     -------
-    NullDistribution
+    Null
         The distribution, with the methods `mean`, `var`, `std`, `sf` and `logsf`.
 
     Raises
@@ -440,12 +430,30 @@ def chance(
     0.000186867...
     >>> chance("mrr", {10**8: 10**9}).std()
     4.05...e-09
+    >>> chance("map", sizes=[1000] * 50, answers=3).mean()
+    0.00947...
     """
-    from evenrank.metrics.grammar import parse_metric  # which imports this module
+    from evenrank.metrics.answers.null import QueryNull  # which, as the grammar, imports this module
+    from evenrank.metrics.grammar import parse_metric
 
     if chance is not None:
         check_choice("chance", chance, get_args(Chance))
     check_choice("method", method, get_args(Method))
+    parsed = parse_metric(metric)
+    shapes = read_shapes(sizes, answers, counts, weights)
+    if shapes is not None:
+        if chance == "scorer":
+            raise NullDistributionError(
+                "which queries depend on each other is unknown",
+                got="chance='scorer' for queries with several answers",
+                do="leave it out: queries are taken as independent",
+            )
+        return QueryNull(for_answers(parsed), shapes, method, samples, seed)
+    if isinstance(parsed, QueryMetric):
+        raise InputError(
+            f"the chance level of {parsed} requires the number of answers of each query",
+            do=["pass ", Option("answers")],
+        )
     known, given = None, cast(Any, sizes)
     treated = chance or getattr(given, "chance", "scorer")
     if treated != "independent" and method == "exact" and isinstance(given, Dependent):
@@ -467,7 +475,7 @@ def chance(
             if method == "exact"
             else ["use ", Option("method", "exact"), " or ", Option("method", "simulate")],
         )
-    read = read_sizes(sizes, counts, weights)
+    read = read_sizes(given, counts, weights)
     if drawn is not None and weights is not None:
         drawn = partial(drawn, weights=columns.weights(weights, read.total))
-    return NullDistribution(parse_metric(metric), read, method, samples, seed, known, drawn)
+    return NullDistribution(parsed, read, method, samples, seed, known, drawn)

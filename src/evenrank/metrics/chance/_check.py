@@ -13,6 +13,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Floats
 from evenrank.errors import InputError, Option
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.chance._moment import Moment, infinite
 from evenrank.metrics.chance._sum import Sizes
 from evenrank.metrics.metric import NEAR_ZERO, NORMAL_QUARTILE, TINY, Metric, Statistic, quantile
@@ -131,12 +132,12 @@ def _moments(sample: Floats, *, whole: bool) -> tuple[float, float, float, float
 class Outcomes:
     """The null distribution of any metric as a list of its values, all or sampled."""
 
-    def __init__(self, metric: Metric | Statistic, values: Floats, method: str) -> None:
+    def __init__(self, metric: Metric | Statistic | QueryMetric, values: Floats, method: str) -> None:
         self.metric, self.values, self.method = metric, values, method
 
     def moments(self) -> tuple[Moment, Moment]:
         """Compute mean and variance, with standard errors if sampled."""
-        if not np.isfinite(self.values).all():
+        if not np.isfinite(self.values).all() and not isinstance(self.metric, QueryMetric):
             raise infinite(self.metric)
         mean, variance, error, error2 = _moments(self.values, whole=self.method == "enumerate")
         return Moment(mean, self.method, error), Moment(variance, self.method, error2)

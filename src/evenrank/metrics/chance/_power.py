@@ -63,7 +63,7 @@ def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
     elif metric.f == RANK and metric.p == metric.q == 1:
         mean, variance = (n + 1.0) / 2.0, (n * n - 1.0) / 12.0
     elif metric.f == RANK and metric.p == metric.q == -1:
-        first, second = _harmonic(n)
+        first, second = harmonic(n)
         mean = first / n
         variance = np.maximum(second / n - mean * mean, 0.0)
     else:
@@ -72,18 +72,18 @@ def closed(metric: Metric, sizes: Sizes) -> tuple[float, float] | None:
     return float((mass * mean).sum()), float((mass * sizes.weight * variance).sum())
 
 
-def _harmonic(n: Floats) -> tuple[Floats, Floats]:
-    """Sum 1/j and 1/j^2 for j up to n, by Euler-Maclaurin from n = 64 on."""
+def harmonic(n: Floats) -> tuple[Floats, Floats]:
+    """Sum 1/j and 1/j^2 for j up to n, by Euler-Maclaurin from n = 64 on, where n need not be whole."""
     j = np.arange(1.0, 64.0)
-    small = np.minimum(n, 63.0).astype(int) - 1
+    small = np.minimum(n, 63.0).astype(int)
     x = 1.0 / np.maximum(n, 64.0)
     y = x * x
     first = np.log(np.maximum(n, 64.0)) + np.euler_gamma
     first += x / 2 - y / 12 + y**2 / 120 - y**3 / 252 + y**4 / 240
     second = np.pi**2 / 6 - x + y / 2 - x * y / 6 + x * y**2 / 30 - x * y**3 / 42 + x * y**4 / 30
     return (
-        np.where(n < 64, np.cumsum(1.0 / j)[small], first),
-        np.where(n < 64, np.cumsum(1.0 / j**2)[small], second),
+        np.where(n < 64, np.append(0.0, np.cumsum(1.0 / j))[small], first),
+        np.where(n < 64, np.append(0.0, np.cumsum(1.0 / j**2))[small], second),
     )
 
 

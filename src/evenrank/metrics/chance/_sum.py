@@ -193,6 +193,14 @@ class _Block:
         return out
 
 
+def uniform_moments(x: Function, size: Ints) -> tuple[Floats, Floats]:
+    """Compute mean and variance of X(r), r uniform on 1..N, for ascending distinct sizes N."""
+    ends = np.flatnonzero(np.diff(np.frexp(size.astype(float))[1])) + 1
+    ones = np.ones(len(size))
+    blocks = [_Block(x, part, ones, ones) for part in np.split(size, ends)]
+    return np.concatenate([b.mean for b in blocks]), np.concatenate([b.variance for b in blocks])
+
+
 class RankSum:
     """The null distribution of `S = sum w X(rank)`: moments, K(t) and tilted cumulants."""
 

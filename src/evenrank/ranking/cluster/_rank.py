@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from evenrank._internal.optional import need
 from evenrank._internal.progress import Progress
@@ -15,8 +15,10 @@ from evenrank.ranking import rank as rank_here
 from evenrank.ranking.cluster._client import PATIENCE, check
 from evenrank.ranking.cluster._parcel import Parcel
 from evenrank.ranking.resume import Checkpoint
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.task import Task
+from evenrank.ranks.together import asked, rankings
 
 AHEAD = 2  # blocks per thread of a worker: one that it ranks, and the next one
 TRIES = 5  # times that workers may die over a block while no other block is finished
@@ -31,7 +33,8 @@ def rank(
     device: str = "cpu",
     memory: int | str | None = None,
     progress: bool = True,
-) -> Ranks:
+    answers: Literal["apart", "together"] = "apart",
+) -> Ranks | Rankings:
     """Rank the targets of a task by the workers of a Dask cluster.
 
     The model is sent to each worker once. Tables mapped from files (`er.models.load(path, mapped=True)`,
@@ -55,11 +58,14 @@ def rank(
         Limit of the working memory of each thread, as in `er.rank`.
     progress : bool, default True
         Whether to show a progress bar if stderr is a terminal.
+    answers : {"apart", "together"}
+        Whether the answers of a query are ranked without each other, or all together, as in `er.rank`.
 
     Returns
     -------
-    Ranks
-        A row per target, in the order of the task.
+    Ranks or Rankings
+        Ranks have a row per target, in the order of the task; rankings, of answers ranked together, have
+        a row per query.
 
     Raises
     ------
@@ -69,18 +75,21 @@ def rank(
         If the cluster is lost; finished blocks are kept.
     """
     check(client)
+    task = asked(task, answers)
     with open_checkpoint(model, task, checkpoint) as opened:
         with Progress("ranking", opened.scores, unit="scores", show=progress) as bar:
             ranking = _Ranking(client, Parcel(model), {"device": device, "memory": memory})
             for i, ranks in ranking.over(opened):
                 opened.keep(i, ranks)
                 bar.advance(opened.blocks[i].scores)
-        return opened.finish()
+        finished = opened.finish()
+    return finished if answers == "apart" else rankings(task, finished)
 
 
 def _rank_block(parcel: Parcel, block: Task, options: dict[str, Any]) -> Ranks:
     """Rank a block; runs in a thread of a worker."""
-    return rank_here(parcel.scorer, block, threads=1, progress=False, **options)
+    ranks: Ranks = rank_here(parcel.scorer, block, threads=1, progress=False, **options)
+    return ranks
 
 
 class _Ranking:

@@ -26,6 +26,7 @@
 #endif
 #define WIDTH (2 * LANES)  /* candidates side by side in a panel */
 #define CHUNK 64           /* dimensions summed before the sum is set aside: CHUNK of bounds.py */
+#define SPAN 12            /* panels scored before they are counted: their scores stay in the first-level cache */
 #define CACHE (384 * 1024) /* bytes of packed candidates that stay in the second-level cache */
 
 typedef enum { DOT, L1, L2, MODULUS } Form;
@@ -38,32 +39,36 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 
 /* ---- the definition ---------------------------------------------------------------------------- */
 
+/* The first of the sums by halves takes the terms as they are computed. */
+#define TERMS(term)                                                                                  \
+    for (int64_t i = 0; i < d - width; i++) x[i] = term(i) + term(width + i);                        \
+    for (int64_t i = d - width; i < width; i++) x[i] = term(i);
+#define PRODUCT(i) (q[i] * (double)e[i])
+#define APART(i) (q[i] - (double)e[i])
+#define SIZE(i) fabs(APART(i))
+#define SQUARE(i) (APART(i) * APART(i))
+#define LENGTH(i) sqrt(SQUARE(i) + SQUARE(d + (i)))
 #define DEFINITION(name, number)                                                                     \
     static double name(Form form, int64_t d, const double *q, const number *e, double *x) {         \
-        switch (form) {                                                                              \
-        case DOT:                                                                                    \
-            for (int64_t i = 0; i < d; i++) x[i] = q[i] * (double)e[i];                              \
-            break;                                                                                   \
-        case L1:                                                                                     \
-            for (int64_t i = 0; i < d; i++) x[i] = fabs(q[i] - (double)e[i]);                        \
-            break;                                                                                   \
-        case L2:                                                                                     \
-            for (int64_t i = 0; i < d; i++) {                                                        \
-                double a = q[i] - (double)e[i];                                                      \
-                x[i] = a * a;                                                                        \
-            }                                                                                        \
-            break;                                                                                   \
-        case MODULUS:                                                                                \
-            for (int64_t i = 0; i < d; i++) {                                                        \
-                double a = q[i] - (double)e[i], b = q[d + i] - (double)e[d + i];                     \
-                x[i] = sqrt(a * a + b * b);                                                          \
-            }                                                                                        \
-            break;                                                                                   \
+        int64_t width = 1;                                                                           \
+        while (2 * width < d) width *= 2;                                                            \
+        if (d == 1) {                                                                                \
+            x[0] = form == DOT ? PRODUCT(0) : form == L1 ? SIZE(0) : form == L2 ? SQUARE(0) : LENGTH(0); \
+            return form == DOT ? x[0] : -x[0];                                                       \
         }                                                                                            \
-        int64_t width = 1, n = d;                                                                    \
-        while (width < d) width *= 2;                                                                \
-        for (width /= 2; width > 0; n = width, width /= 2)                                           \
-            for (int64_t i = 0; i < n - width; i++) x[i] += x[width + i];                            \
+        switch (form) {                                                                              \
+        case DOT: TERMS(PRODUCT) break;                                                              \
+        case L1: TERMS(SIZE) break;                                                                  \
+        case L2: TERMS(SQUARE) break;                                                                \
+        case MODULUS: TERMS(LENGTH) break;                                                           \
+        }                                                                                            \
+        for (width /= 2; width > 4; width /= 2)                                                      \
+            for (int64_t i = 0; i < width; i++) x[i] += x[width + i];                                \
+        if (width == 4)                                                                              \
+            for (int i = 0; i < 4; i++) x[i] += x[4 + i];                                            \
+        if (width >= 2)                                                                              \
+            for (int i = 0; i < 2; i++) x[i] += x[2 + i];                                            \
+        if (width >= 1) x[0] += x[1];                                                                \
         return form == DOT ? x[0] : -x[0];                                                           \
     }
 DEFINITION(exact_narrow, float)
@@ -102,6 +107,16 @@ INLINE lanes rough_root(lanes a) {
     return a * (lanes)_mm512_rsqrt14_ps(_mm512_max_ps((__m512)a, _mm512_set1_ps(0x1p-120f)));
 }
 INLINE uint32_t above(lanes a, lanes b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ); }
+/* counters, and how many of the lanes of a and c are above those of b: bits of masks are counted faster than
+   vectors are added, where comparisons make masks */
+typedef uint32_t counts;
+INLINE counts add_above(counts n, lanes a, lanes c, lanes b) {
+    return n + (counts)__builtin_popcount(above(a, b) | above(c, b) << LANES);
+}
+INLINE counts add_below(counts n, lanes a, lanes c, lanes b) {
+    return n + (counts)__builtin_popcount(above(b, a) | above(b, c) << LANES);
+}
+INLINE uint32_t total(counts n) { return n; }
 #elif defined(__AVX2__)
 INLINE lanes splat(float x) { return (lanes)_mm256_set1_ps(x); }
 INLINE lanes fused(lanes a, lanes b, lanes c) { return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
@@ -121,6 +136,16 @@ INLINE uint32_t above(lanes a, lanes b) {
     uint32_t bits = 0;
     for (int i = 0; i < LANES; i++) bits |= (uint32_t)(a[i] > b[i]) << i;
     return bits;
+}
+#endif
+#if !defined(__AVX512F__)
+typedef int32_t counts __attribute__((vector_size(4 * LANES)));
+INLINE counts add_above(counts n, lanes a, lanes c, lanes b) { return n - (counts)(a > b) - (counts)(c > b); } /* true is -1 */
+INLINE counts add_below(counts n, lanes a, lanes c, lanes b) { return n - (counts)(a < b) - (counts)(c < b); }
+INLINE uint32_t total(counts n) {
+    uint32_t sum = 0;
+    for (int i = 0; i < LANES; i++) sum += (uint32_t)n[i];
+    return sum;
 }
 #endif
 
@@ -215,56 +240,110 @@ void NAME(pack)(int queries, int form, int64_t n, int64_t d, const void *rows, i
 /* A float at least (or at most) as large as the double: rounding never narrows what is undecided. */
 INLINE float outward(double x, double sign) { return (float)(x + sign * (fabs(x) * 0x1p-22 + 0x1p-140)); }
 
+typedef struct {
+    Form form;
+    int64_t d, length;   /* numbers in a part of a row, and in a row */
+    const double *q;     /* query vectors */
+    int64_t m;           /* candidates */
+    const void *table;   /* their rows */
+    int wide;            /* whether rows are float64 */
+    const int64_t *first;
+    const double *score, *low, *high, *slope, *weight;
+    int64_t *better, *equal, *undecided, *bad;
+    double *x;           /* room for the terms of a score */
+} Job;
+
+/* Count target t of query i against panel p, whose float32 scores are s; return 1 where a score is NaN. */
+INLINE int count_panel(const Job *job, int64_t i, int64_t t, int64_t p, const float *s) {
+    int64_t left = job->m - p * WIDTH;
+    uint32_t there = left >= WIDTH ? (uint32_t)((UINT64_C(1) << WIDTH) - 1) : (UINT32_C(1) << left) - 1;
+    lanes a = load(s), c = load(s + LANES);
+    double more = job->slope[i] * job->weight[p];
+    lanes high = splat(outward(job->high[t] + more, 1)), low = splat(outward(job->low[t] - more, -1));
+    uint32_t over = above(a, high) | above(c, high) << LANES;
+    uint32_t under = above(low, a) | above(low, c) << LANES;
+    if (!(more < 0x1p100)) over = under = 0; /* float32 could overflow */
+    job->better[t] += __builtin_popcount(over & there);
+    for (uint32_t open = ~(over | under) & there; open; open &= open - 1) {
+        int64_t j = p * WIDTH + __builtin_ctz(open);
+        double exact = exact_score(job->form, job->d, job->q + i * job->length, job->table, job->wide, j, job->x);
+        if (exact != exact) {
+            job->bad[0] = i;
+            job->bad[1] = j;
+            return 1;
+        }
+        job->better[t] += exact > job->score[t];
+        job->equal[t] += exact == job->score[t];
+        ++*job->undecided;
+    }
+    return 0;
+}
+
+/* Count how many of the scores in some panels are above `high`, and how many below `low`: in one number,
+   as either is at most SPAN * WIDTH. */
+INLINE uint32_t count_span(const float *s, int64_t panels, float high, float low) {
+    lanes most = splat(high), least = splat(low);
+    counts over = {0}, under = {0}; /* braces: a vector, or one number */
+    for (int64_t k = 0; k < panels; k++, s += ROWS * WIDTH) {
+        lanes a = load(s), c = load(s + LANES);
+        over = add_above(over, a, c, most);
+        under = add_below(under, a, c, least);
+    }
+    return total(over + (under << 16));
+}
+
+/* Count the targets of query i against panels p .. end, whose scores are s: against all whole panels at
+   once, with the widest of their bounds, and where that leaves a candidate undecided, one by one. Returns
+   1 where a score is NaN. */
+static int count_row(const Job *job, int64_t i, int64_t p, int64_t end, double most, const float *s) {
+    int64_t whole = end * WIDTH <= job->m ? end - p : end - p - 1;
+    double more = job->slope[i] * most;
+    if (!(more < 0x1p100)) whole = 0; /* float32 could overflow */
+    for (int64_t t = job->first[i]; t < job->first[i + 1]; t++) {
+        float high = outward(job->high[t] + more, 1), low = outward(job->low[t] - more, -1);
+        uint32_t sums = count_span(s, whole, high, low), over = sums & 0xffff, under = sums >> 16;
+        int decided = over + under == whole * WIDTH;
+        if (decided) job->better[t] += over;
+        for (int64_t k = decided ? p + whole : p; k < end; k++)
+            if (count_panel(job, i, t, k, s + (k - p) * ROWS * WIDTH)) return 1;
+    }
+    return 0;
+}
+
 /* Count, for the targets of n queries, which of m candidates are better and which are equal.
 
    q: float64 query vectors; qp: the same, packed; table: the candidates' rows; ep: the same, packed.
    Targets of query i are first[i] .. first[i + 1]; each has its exact score, and low and high, between
-   which float32 cannot decide; high - low grows by 2 slope[i] weight[j] (dot: norms of query and
-   candidate). Adds to better, equal and undecided. Returns 0; 1 where a score is NaN, with its query
-   and candidate in `bad`; 2 out of memory. */
+   which float32 cannot decide; high - low grows by 2 slope[i] weight[p] (dot: norms of query and
+   candidate, the largest of panel p). Adds to better, equal and undecided. Returns 0; 1 where a score is
+   NaN, with its query and candidate in `bad`; 2 out of memory.
+
+   SPAN panels are scored before they are counted, so that thresholds are set once for all of them; only
+   targets that leave something undecided are counted panel by panel. */
 int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp, int64_t m,
                 const void *table, int wide, const float *ep, const int64_t *first, const double *score,
                 const double *low, const double *high, const double *slope, const double *weight,
                 int64_t *better, int64_t *equal, int64_t *undecided, int64_t *bad) {
-    int parts = form == MODULUS ? 2 : 1;
-    int64_t length = d * parts, panels = (m + WIDTH - 1) / WIDTH;
+    int64_t length = d * (form == MODULUS ? 2 : 1), panels = (m + WIDTH - 1) / WIDTH;
     int64_t block = CACHE / (4 * WIDTH * length);
     if (block < 1) block = 1;
     double *x = malloc(sizeof(double) * (size_t)d);
     if (!x) return 2;
-    float s[ROWS * WIDTH] __attribute__((aligned(64)));
+    Job job = {form, d, length, q, m, table, wide, first, score, low, high, slope, weight, better, equal, undecided, bad, x};
+    float s[SPAN * ROWS * WIDTH] __attribute__((aligned(64)));
     for (int64_t b = 0; b < panels; b += block)
         for (int64_t g = 0; g < n; g += ROWS)
-            for (int64_t p = b; p < panels && p < b + block; p++) {
-                score_tile(form, 1, d, qp + g * length, ep + p * WIDTH * length, s);
-                int64_t left = m - p * WIDTH;
-                uint32_t there = left >= WIDTH ? (uint32_t)((UINT64_C(1) << WIDTH) - 1) : (UINT32_C(1) << left) - 1;
-                for (int64_t i = g; i < n && i < g + ROWS; i++) {
-                    lanes a = load(s + (i - g) * WIDTH), c = load(s + (i - g) * WIDTH + LANES);
-                    double more = slope[i] * weight[p];
-                    int hopeless = !(more < 0x1p100); /* float32 could overflow */
-                    for (int64_t t = first[i]; t < first[i + 1]; t++) {
-                        lanes high_t = splat(outward(high[t] + more, 1)), low_t = splat(outward(low[t] - more, -1));
-                        uint32_t over = above(a, high_t) | above(c, high_t) << LANES;
-                        uint32_t under = above(low_t, a) | above(low_t, c) << LANES;
-                        if (hopeless) over = under = 0;
-                        better[t] += __builtin_popcount(over & there);
-                        uint32_t open = ~(over | under) & there;
-                        for (; open; open &= open - 1) {
-                            int64_t j = p * WIDTH + __builtin_ctz(open);
-                            double exact = exact_score(form, d, q + i * length, table, wide, j, x);
-                            if (exact != exact) {
-                                bad[0] = i;
-                                bad[1] = j;
-                                free(x);
-                                return 1;
-                            }
-                            better[t] += exact > score[t];
-                            equal[t] += exact == score[t];
-                            ++*undecided;
-                        }
-                    }
+            for (int64_t p = b, end; p < panels && p < b + block; p = end) {
+                double most = 0; /* a NaN stays */
+                for (end = p; end < panels && end < b + block && end < p + SPAN; end++) {
+                    score_tile(form, 1, d, qp + g * length, ep + end * WIDTH * length, s + (end - p) * ROWS * WIDTH);
+                    if (!(weight[end] <= most)) most = weight[end];
                 }
+                for (int64_t i = g; i < n && i < g + ROWS; i++)
+                    if (count_row(&job, i, p, end, most, s + (i - g) * WIDTH)) {
+                        free(x);
+                        return 1;
+                    }
             }
     free(x);
     return 0;

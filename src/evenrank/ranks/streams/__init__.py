@@ -7,6 +7,7 @@ is independent of how files are split into parts and of the order in which these
     _files      finds files by folder, pattern or URL, and splits them into parts
     _count      counts the rows of a part into histograms
     _tallies    adds and evaluates histograms
+    _rankings   adds up metrics over files of rankings
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
+from typing import Literal, TypeAlias, get_args
 
+from evenrank._internal.checks import check_choice
 from evenrank._internal.progress import Progress
-from evenrank.ranks.streams._count import count
+from evenrank.metrics.grammar import Metrics, listed
+from evenrank.ranks.streams._count import RankingsError, count
 from evenrank.ranks.streams._files import Files, Part, cut, find, is_remote, is_several
+from evenrank.ranks.streams._rankings import QueryTallies, side_by_side_rankings
 from evenrank.ranks.streams._tallies import Question, Tallies, added, merged, of_one_file, side_by_side
 
 __all__ = [
     "Files",
     "Part",
+    "QueryTallies",
     "Question",
     "Tallies",
     "count",
@@ -35,8 +41,10 @@ __all__ = [
     "merged",
     "of_one_file",
     "side_by_side",
+    "side_by_side_rankings",
     "stream",
 ]
+Kind: TypeAlias = Literal["ranks", "rankings"]
 
 
 def stream(
@@ -47,8 +55,10 @@ def stream(
     candidates: int | None = None,
     skip_damaged: bool = False,
     progress: bool = True,
-) -> Tallies:
-    """Count files of ranks of any size, to evaluate them as if they were one file in memory.
+    metrics: Metrics = (),
+    kind: Kind | None = None,
+) -> Tallies | QueryTallies:
+    """Read files of ranks or rankings of any size, to evaluate them as if they were one in memory.
 
     Parameters
     ----------
@@ -64,11 +74,17 @@ def stream(
         Whether damaged files are left out with a note instead of raising an error.
     progress : bool
         Whether to show a progress bar on a terminal.
+    metrics : str, Metric or list of them, optional
+        The metrics to add up as files of rankings are read; others that are evaluated later require to
+        read the files again. Ranks are counted for all metrics at once.
+    kind : {"ranks", "rankings"}, optional
+        What the files hold. By default Parquet files with lists of answers, and text files that evenrank
+        wrote, are recognised as rankings; a text file of others may have a row per answer.
 
     Returns
     -------
-    Tallies
-        The counts, with a method `evaluate`.
+    Tallies or QueryTallies
+        The counts or sums, with a method `evaluate`.
 
     Raises
     ------
@@ -85,7 +101,21 @@ def stream(
     {'mr': 2.1666666666666665, 'hits@2': 0.5}
     """
     question = Question.of(by, average, candidates, skip_damaged)
-    pieces = [cut(file) for file in find(files)]
+    if kind is not None:
+        check_choice("kind", kind, get_args(Kind))
+    names = find(files)
+    if kind != "rankings":
+        try:
+            return _counted(names, question, progress)
+        except RankingsError:
+            if kind == "ranks":
+                raise
+    return QueryTallies(names, question, listed([metrics]), progress, kind == "rankings")
+
+
+def _counted(names: Sequence[str], question: Question, progress: bool) -> Tallies:
+    """Count files of ranks."""
+    pieces = [cut(file) for file in names]
     with Progress("counting", sum(map(len, pieces)), unit="ranks", show=progress) as bar:
 
         def counted() -> Iterator[Tallies]:

@@ -19,18 +19,20 @@ from typing import TYPE_CHECKING
 
 from evenrank._internal.columns import COUNTS, HEAVIEST, LARGEST, TEXT, errors_name_file
 from evenrank._internal.reading import check_rows, translated
-from evenrank.errors import InputError
+from evenrank.errors import InputError, Option
 from evenrank.ranks.files import (
     FORMATS,
     METADATA,
     WIDE,
     check_kind,
     numbers,
+    of_rankings,
     read_protocol,
     read_table,
     with_our_names,
 )
-from evenrank.ranks.ranks import TRIPLE, Groups, Ranks
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import TRIPLE, Groups
 from evenrank.ranks.streams._dense import COUNT, Dense, count_in_tables
 from evenrank.ranks.streams._files import Part, cut, local, scan
 from evenrank.ranks.streams._tallies import (
@@ -55,6 +57,10 @@ GIVEN, WORST = "entity given", "worst rank"
 _grouping = Lock()  # polars groups one part at a time, which takes much memory, in all its threads
 
 
+class RankingsError(InputError):
+    """A file is of rankings, not of ranks."""
+
+
 class DamagedError(InputError):
     """A file cannot be read, or contains invalid ranks."""
 
@@ -74,6 +80,14 @@ def count(part: Part, question: Question) -> Tallies:
 def _count(path: Path, part: Part, where: str, question: Question) -> Tallies:
     with _reading(where, path):
         frame, protocol = _open(path, part)
+        nested = of_rankings(frame.collect_schema(), protocol)
+    if nested:
+        raise RankingsError(
+            "a file of rankings of queries with several answers, not of ranks of single targets",
+            got=where,
+            do=["leave out ", Option("kind"), "; only ranks are counted on a cluster"],
+        )
+    with _reading(where, path):
         with errors_name_file(where):
             frame = with_our_names(frame, *["candidates"] * (question.candidates is not None))
         none = frame.head(0).collect()

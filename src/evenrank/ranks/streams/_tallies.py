@@ -16,7 +16,7 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, evaluate
 from evenrank.ranks.files import key_array
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.ranks import average_name, one_rule
+from evenrank.ranks.rows import average_name, one_rule
 from evenrank.ranks.streams import _dense
 from evenrank.ranks.streams._dense import COUNT, GROUP, Dense
 
@@ -167,22 +167,7 @@ class Tallies:
         files = [f"left out as damaged: {why}" for why in self.left_out.values()]
         more = len(files) - NAMED
         rest = [f"and {more} more damaged files were left out"] if more > 0 else []
-        return [*self._differences, *files[:NAMED], *rest]
-
-    @property
-    def _differences(self) -> list[str]:
-        """List the entries in which the files differ."""
-        every = [
-            {**one.protocol.to_dict(), "weights": "given" if one.weighted else ""}
-            for one in self.origins
-        ]
-        found = []
-        for name in dict.fromkeys(name for one in every for name in one):
-            values = sorted({one.get(name) or "(none)" for one in every})
-            more = ["..."] if len(values) > NAMED else []
-            if len(values) > 1:
-                found.append(f"{name} ({', '.join(values[:NAMED] + more)})")
-        return [f"the files, evaluated as one, differ in {', '.join(found)}"] if found else []
+        return [*differing(self.origins), *files[:NAMED], *rest]
 
     def checked(self) -> Self:
         """Check that metrics are defined: intact files, positive weights, a supported average.
@@ -262,6 +247,18 @@ class Tallies:
         if self.question.average == "micro" or not len(frame):
             return weighed(frame)
         return frame.with_columns(weight=1.0 / pl.col(COUNT).sum().over(keys))
+
+
+def differing(origins: Iterable[Origin]) -> list[str]:
+    """Note the entries in which files differ."""
+    every = [{**one.protocol.to_dict(), "weights": "given" if one.weighted else ""} for one in origins]
+    found = []
+    for name in dict.fromkeys(name for one in every for name in one):
+        values = sorted({one.get(name) or "(none)" for one in every})
+        more = ["..."] if len(values) > NAMED else []
+        if len(values) > 1:
+            found.append(f"{name} ({', '.join(values[:NAMED] + more)})")
+    return [f"the files, evaluated as one, differ in {', '.join(found)}"] if found else []
 
 
 def merged(tallies: Sequence[Tallies]) -> Tallies:

@@ -16,13 +16,15 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_choice
 from evenrank.errors import EvenrankError, InputError, Option
 from evenrank.metrics.adjusted import Adjusted, Expression
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.chance import NullDistribution
 from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.tally import Histogram
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import SAMPLED, Evaluation, evaluate
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import Groups, Ranks, average_name, tie_rule
+from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.rows import Groups, average_name
 from evenrank.stats._intervals import check_level
 from evenrank.stats._join import check_ranks
 from evenrank.stats._sample import Sample, Unit, names_of, smooth, unit_name
@@ -127,7 +129,7 @@ def estimate_full(
     check_level(level)
     names_of("average", average)
     several = _listed(ranks)
-    names, whole = _names(several), [one.ranks if isinstance(one, Groups) else one for one in several]
+    names, whole = _names(several), list(map(_whole, several))
     drawn_again = with_replacement(whole, replace)
     together = pooled(whole, full, drawn_again)
     ties, unit = tie_rule([together], ties), unit_name([together], unit)
@@ -165,6 +167,14 @@ def _listed(ranks: Any) -> list[Ranks | Groups]:
     for one in several:
         check_ranks("every sample", one, do="e.g. er.estimate_full(ranks)", kinds=(Ranks, Groups))
     return several
+
+
+def _whole(given: Ranks | Groups) -> Ranks:
+    """Get the ranks of groups; those of rankings raise an error."""
+    ranks = given.ranks if isinstance(given, Groups) else given
+    check_ranks("every sample", ranks)
+    assert isinstance(ranks, Ranks)
+    return ranks
 
 
 def _names(several: Sequence[Ranks | Groups]) -> tuple[str, ...]:
@@ -231,7 +241,7 @@ def _row(
     mean_of = cache(lambda metric: means(data, metric, *way))
     cells, notes = [], list[str]()
     for expression, value in zip(expressions, sampled, strict=True):
-        metric = smooth(expression)
+        metric = smooth(expression, data.sample.ranks)
         try:
             if way.vary == "targets" and data.sample.units < 2:
                 raise InputError(
@@ -261,7 +271,9 @@ def _cell(data: Targets, expression: Expression, sampled: float, mean: Means) ->
             len(data.full) // data.samples
         )  # the chance level counts a target once, however often it is sampled
         sizes = Histogram.of(candidates=data.full[:once], weight=data.weight[:once])
-        adjust = expression.map(NullDistribution(expression.metric, sizes))
+        metric = data.sample.metric(expression)
+        assert not isinstance(metric, QueryMetric)
+        adjust = expression.map(NullDistribution(metric, sizes))
     value, *ends = (adjust(float(mean.terms.value(m))) for m in (mean.value, mean.low, mean.high))
     low, high = sorted(ends)
     slope = (high - low) / (mean.high - mean.low) if mean.high > mean.low else 0.0

@@ -1,0 +1,73 @@
+"""Print the tables of docs/record.md and docs/audit.md, from the record of published results.
+
+Usage: python examples/record.py order|findings
+
+`order` ranks all evaluations of the record on the data sets of the atlas by a metric as printed, and by
+its adjusted index, and prints those whose position changes most. `findings` prints what the audit finds.
+"""
+
+import sys
+from collections.abc import Iterator
+from math import isfinite
+
+import evenrank as er
+from evenrank.published import Recorded
+
+METRICS = ("mrr", "hits@1", "hits@3", "hits@10")
+
+
+def positions(values: list[float]) -> list[int]:
+    """Return the position of each value, the largest first; ties share the first position."""
+    ordered = sorted(values, reverse=True)
+    return [ordered.index(value) + 1 for value in values]
+
+
+def moves(metric: str) -> Iterator[tuple[int, int, int, Recorded, float]]:
+    """Compare the positions of the best own value of each model on each data set."""
+    made = er.published.results(
+        metric=metric, split="test", sides="both", filter="all", own=True
+    ).adjust()
+    best: dict[tuple[str, str], tuple[Recorded, float]] = {}
+    for one, adjusted in zip(made, made.adjusted, strict=True):
+        key = (one.data, one.model)
+        if isfinite(adjusted.index) and (key not in best or one.value > best[key][0].value):
+            best[key] = (one, adjusted.index)
+    rows = list(best.values())
+    raw, index = positions([one.value for one, _ in rows]), positions([index for _, index in rows])
+    for (one, value), before, after in zip(rows, raw, index, strict=True):
+        yield before, after, len(rows), one, value
+
+
+def order() -> None:
+    """Print the ten largest changes of position, over all metrics."""
+    found = sorted(
+        (
+            (before, after, many, one, index)
+            for m in METRICS
+            for before, after, many, one, index in moves(m)
+        ),
+        key=lambda row: -abs(row[0] - row[1]),
+    )
+    print("| metric | data set | model | value | index | position by value | by index | of |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for before, after, many, one, index in found[:10]:
+        cells = (
+            one.metric,
+            one.data,
+            one.model,
+            f"{one.value:.3f}",
+            f"{index:.3f}",
+            before,
+            after,
+            many,
+        )
+        print(f"| {' | '.join(map(str, cells))} |")
+
+
+def findings() -> None:
+    """Print what the audit finds."""
+    print(er.published.audit().to_markdown())
+
+
+if __name__ == "__main__":
+    {"order": order, "findings": findings}[sys.argv[1]]()

@@ -1,0 +1,217 @@
+"""The record of published results and its audit: `evenrank published`, `audit`, `record`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from evenrank._internal.terminal import terminal_width
+from evenrank.cli._command import App
+from evenrank.cli._output import TO_FILE, echo_json, show
+from evenrank.cli._shell import (
+    KNOWN,
+    FilterOption,
+    Format,
+    FormatOption,
+    Metrics,
+    SidesOption,
+    SplitOption,
+    TableOrJson,
+    app,
+    complete_graph,
+)
+from evenrank.errors import InputError
+from evenrank.published import Audit, add, audit, build_record, read_record, results
+
+Names: TypeAlias = list[str] | None
+
+
+@app.command("published")
+def published_command(
+    data: Annotated[
+        Names, typer.Option(autocompletion=complete_graph, help="Data sets; repeatable.")
+    ] = None,
+    model: Annotated[
+        Names, typer.Option(help="Models, such as ComplEx or 'ComplEx-N3 (rank 100)'; repeatable.")
+    ] = None,
+    metric: Metrics = None,
+    year: Annotated[str | None, typer.Option(help="Year of publication, as 2019 or 2018-2020.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Part of the name of the source, or of its file.")
+    ] = None,
+    own: Annotated[
+        bool | None,
+        typer.Option("--own/--quoted", help="Only a source's own results, or only what it quotes."),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="The split that was ranked. By default any.")] = None,
+    sides: Annotated[
+        Literal["both", "tail", "head"] | None,
+        typer.Option("--sides", help="The sides that were predicted. By default any."),
+    ] = None,
+    filter_: Annotated[
+        Literal["any", "all", "none", "train, valid", "unknown"],
+        typer.Option("--filter", help="Known true answers that were filtered; none is raw."),
+    ] = "any",
+    candidates: Annotated[
+        Literal["all", "sampled", "top", "any"],
+        typer.Option(
+            help="Ranked among all entities, among sampled ones, or in lists of the best only."
+        ),
+    ] = "all",
+    sort: Annotated[
+        Literal["index", "z", "value", "year"] | None,
+        typer.Option(help="Sort by this, the largest first. By default in the order of the record."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Number of rows of a table.")] = 30,
+    form: FormatOption = "table",
+) -> None:
+    """Select and adjust results of the record of published results.
+
+    The record has several thousand values of papers and their repositories, each with its protocol and
+    its source, and your own rows (see evenrank record).
+
+    Examples
+    --------
+    evenrank published --data nations
+    evenrank published --data wn18rr --own -m mrr --sort index --limit 10
+    """
+    found = results(
+        data=data,
+        model=model,
+        metric=metric,
+        year=_years(year),
+        split=split,
+        sides=sides,
+        filter=filter_,
+        candidates=candidates,
+        own=own,
+        source=source,
+    )
+    if not found:
+        raise InputError("the record has no such results", do="leave out an option")
+    made = found.adjust()
+    made = made if sort is None else made.sort(sort)
+    show(made.with_shown(None if TO_FILE.get() else limit), form)
+
+
+def _years(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, dash, last = (word.strip() for word in text.partition("-"))
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise InputError("--year must be a year, or two", got=repr(text), do="write 2019, or 2018-2020")
+    return int(first), int(last or first)
+
+
+@app.command("audit")
+def audit_command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A CSV file of results: model, data, metric, value; or model, data and a column for "
+            "each metric; or the columns of the record. By default the whole record."
+        ),
+    ] = None,
+    split: SplitOption = "test",
+    sides: SidesOption = "both",
+    filter_: FilterOption = "all",
+    percent: Annotated[
+        bool | None,
+        typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
+    ] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Check whether published values can belong to ranks.
+
+    Values are read as printed: 0.48 stands for 0.475 to 0.485. A finding says that no ranks have these
+    values, whatever their ties.
+
+    Examples
+    --------
+    evenrank audit
+    evenrank audit results.csv -o findings.csv
+    """
+    _show_audit(audit(file, split=split, sides=sides, filter=KNOWN[filter_], percent=percent), form)
+
+
+def _show_audit(found: Audit, form: Format) -> None:
+    """Write findings as paragraphs, or in another format."""
+    if form == "table":
+        typer.echo(found.text(None if TO_FILE.get() else terminal_width()))
+    else:
+        show(found, form)
+
+
+record_app = App(
+    help="""Your own record of published results: check, add.
+
+    Examples
+    --------
+    evenrank record check rows.csv
+    evenrank record add rows.csv
+    """
+)
+app.add_typer(record_app, name="record")
+RowsArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="A CSV file with columns data, model, metric, printed, source, and others of the record."
+    ),
+]
+
+
+@record_app.command("check")
+def record_check(file: RowsArgument, form: TableOrJson = "table") -> None:
+    """Check rows for the record, and whether their values can belong to ranks.
+
+    Examples
+    --------
+    evenrank record check rows.csv
+    evenrank record check rows.csv --format json
+    """
+    rows = read_record(file)
+    found = audit(file)
+    if form == "json":
+        echo_json({"rows": len(rows), **found.content()})
+        return
+    typer.echo(f"{file}: {len(rows):,} row{'s' * (len(rows) != 1)}, all complete")
+    _show_audit(found, "table")
+
+
+@record_app.command("add")
+def record_add(file: RowsArgument, form: TableOrJson = "table") -> None:
+    """Add rows to your own record, which evenrank published reads as well.
+
+    Examples
+    --------
+    evenrank record add rows.csv
+    evenrank record add more-rows.csv --format json
+    """
+    path = add(file)
+    content = {"rows": len(read_record(path)), "file": str(path)}
+    if form == "json":
+        echo_json(content)
+    else:
+        typer.echo(f"{path}: {content['rows']:,} rows")
+
+
+@record_app.command("build")
+def record_build(
+    file: RowsArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.parquet).")],
+    form: TableOrJson = "table",
+) -> None:
+    """Write rows as the Parquet file of the package's record.
+
+    Examples
+    --------
+    evenrank record build rows.csv -o record.parquet
+    evenrank record build rows.csv -o record.parquet --format json
+    """
+    rows = build_record(file, out)
+    if form == "json":
+        echo_json({"rows": rows, "file": str(out)})
+    else:
+        typer.echo(f"{out}: {rows:,} rows, {out.stat().st_size / 1000:,.1f} kB")

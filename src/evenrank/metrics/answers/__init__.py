@@ -1,0 +1,1 @@
+"""Metrics of queries with several answers, and their null distributions."""

@@ -1,0 +1,504 @@
+"""Audit published results: check whether the values of each evaluation can belong to one set of ranks.
+
+Values are read as printed, so that 0.48 stands for 0.475 to 0.485, and a finding says that no ranks at
+all have these values: with ties of any kind, averaged over both sides or over relations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from math import inf
+from typing import Any, Literal, TypeAlias
+
+from evenrank._internal.table import Shown, Table
+from evenrank._internal.terminal import clean, wrapped
+from evenrank.errors import InputError
+from evenrank.graphs import Graph, atlas, registry
+from evenrank.metrics.adjusted import Adjusted
+from evenrank.published import _record as record
+from evenrank.published._joint import Limit, listed_in_words, misfits
+from evenrank.published._read import Unknown, table_of
+from evenrank.published._read import lines as read_lines
+from evenrank.published._setting import Candidates, Setting
+from evenrank.published._value import SLACK, PublishedValue
+
+Kind: TypeAlias = Literal["contradiction", "impossible", "unit", "sources"]
+# rules that give whole ranks; other libraries' names for them are in the record
+WHOLE = ("optimistic", "pessimistic", "nondeterministic", "sort order", "rounded (LibKGE)")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with published values.
+
+    Parameters
+    ----------
+    kind : {"contradiction", "impossible", "unit", "sources"}
+        Values that exclude each other; a value that is impossible by itself; values in two units; or two
+        sources that print different values of the same work.
+    data, model : str
+        The data set and the model.
+    text : str
+        One sentence: the inequality, and the numbers that violate it.
+    given : tuple of PublishedValue
+        The values in it.
+    source, where : str
+        The source, and the file or line in which they are printed.
+    last_digit : bool
+        Whether the values would fit, if they were off by one in the last digit, as where further digits
+        are cut off instead of rounded.
+    """
+
+    kind: Kind
+    data: str
+    model: str
+    text: str
+    given: tuple[PublishedValue, ...]
+    source: str = ""
+    where: str = ""
+    last_digit: bool = False
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        end = "; it would fit if the last digits were off by one" * self.last_digit
+        return f"{self.text}{end}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The values of one evaluation of a model.
+
+    Parameters
+    ----------
+    data, model : str
+        The data set and the model.
+    given : tuple of PublishedValue
+        The values.
+    most : float
+        The largest number of candidates; infinite if unknown.
+    candidates : Candidates, optional
+        The candidates, by which adjusted values are converted back.
+    whole : bool
+        Whether the tie-breaking rule is known to give whole ranks.
+    source, where : str
+        The source, and the file or line.
+    decided : bool
+        Whether the units of the values are known.
+    percent : set of str
+        The kinds of metrics that other evaluations of the same table print in percent.
+    """
+
+    data: str
+    model: str
+    given: tuple[PublishedValue, ...]
+    most: float = inf
+    candidates: Candidates | None = None
+    whole: bool = False
+    source: str = ""
+    where: str = ""
+    decided: bool = True
+    percent: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Shown):
+    """The findings of an audit; prints as a list.
+
+    Parameters
+    ----------
+    findings : tuple of Finding
+        The findings, in the order of the table.
+    runs, values : int
+        The number of evaluations and of values that were checked.
+    notes : tuple of str
+        What was not checked.
+    """
+
+    findings: tuple[Finding, ...]
+    runs: int
+    values: int
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Number of findings."""
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Iterate over the findings."""
+        return iter(self.findings)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """List one dictionary per finding."""
+        return [
+            {
+                "kind": one.kind,
+                "data": one.data,
+                "model": one.model,
+                "finding": str(one),
+                "values": " ".join(value.printed for value in one.given),
+                "source": one.source,
+                "where": one.where,
+            }
+            for one in self.findings
+        ]
+
+    def content(self) -> dict[str, Any]:
+        """Collect the findings, with notes."""
+        counts = {"evaluations": self.runs, "values": self.values}
+        return {**counts, "findings": self.rows(), "notes": list(self.notes)}
+
+    def tables(self) -> list[Table]:
+        """Build the table."""
+        rows = [[one.data, one.model, str(one), one.source, one.where] for one in self.findings]
+        header = ["data", "model", "finding", "source", "where"]
+        return [Table(header, rows, self._remarks(), labels=len(header))]
+
+    def text(self, width: int | None = None, *, verbose: bool = False) -> str:
+        """Write the findings as paragraphs.
+
+        Parameters
+        ----------
+        width : int, optional
+            The width to fit. By default, a paragraph is one line.
+        verbose : bool
+            Has no effect.
+
+        Returns
+        -------
+        str
+            The findings, then what was checked.
+        """
+        del verbose
+        lines = []
+        for one in self.findings:
+            place = "; ".join(filter(None, (one.source, one.where)))
+            lines += [f"{one.model} on {one.data} ({place})", f"  {one}", ""]
+        lines = [clean(line) for line in (*lines, *self._remarks())]
+        if width is not None:
+            lines = [
+                part
+                for line in lines
+                for part in (wrapped(line, width, indent=_indent(line), names=False) if line else [""])
+            ]
+        return "\n".join(lines)
+
+    def _remarks(self) -> list[str]:
+        """Say how much was checked and what was not."""
+        many = len(self.findings)
+        values = f"{self.values:,} value{'s' * (self.values != 1)}"
+        runs = f"{self.runs:,} evaluation{'s' * (self.runs != 1)}"
+        found = f"{many:,} finding{'s' * (many != 1)}" if many else "no findings"
+        return [f"checked {values} of {runs}: {found}", *self.notes]
+
+
+def _indent(line: str) -> str:
+    """Indent what follows a place more than its finding."""
+    return "  " if line.startswith("  ") else "    "
+
+
+def audit(
+    source: record.Record | str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+    *,
+    split: str = "test",
+    sides: atlas.Sides = "both",
+    filter: atlas.Filter = "all",  # noqa: A002  # the field's word
+    percent: bool | None = None,
+) -> Audit:
+    """Check whether published values can belong to ranks.
+
+    Hits@k must rise with k, and the MRR must lie between the bounds that hits@k, MR and GMR imply
+    together, among the candidates of the data set. Values that were computed from ranks and rounded
+    have no findings, whatever the ties, and whether they are micro or macro averages.
+
+    Parameters
+    ----------
+    source : Record, path-like, or iterable of mappings, optional
+        Values of the record; a CSV file, or rows in memory, in the columns of `adjust_table` or of the
+        record. By default the whole record of published results.
+    split : str, default "test"
+        The split that was ranked, where a file does not say.
+    sides : {"both", "tail", "head"}, default "both"
+        The sides that were predicted, where a file does not say.
+    filter : {"all", None}, default "all"
+        Filtered by the known true answers of all splits, or raw, where a file does not say.
+    percent : bool, optional
+        Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
+        decides. Where small values fit in percent only, a finding says so.
+
+    Returns
+    -------
+    Audit
+        The findings. Notes list unknown data sets, whose number of candidates is not used, and unknown
+        metrics, which are not checked, once each.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read; the message names it.
+
+    Examples
+    --------
+    >>> rows = [{"model": "A", "data": "wn18rr", "mrr": "0.48", "hits@1": "0.52", "hits@10": "0.57"}]
+    >>> for finding in audit(rows):
+    ...     print(finding)
+    hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.515 > 0.485
+    """
+    if source is None:
+        source = record.results(candidates="any")
+    if isinstance(source, record.Record):
+        return audit_record(source.values)
+    if not isinstance(source, str | os.PathLike):
+        source = list(source) if isinstance(source, Iterable) else source
+    if record.is_record(table_of(source)[1]):
+        return audit_record(record.read(source, sourced=False))
+    unknown = Unknown({}, {})
+    runs = list(_runs_of_lines(source, Setting("", split, sides, filter), unknown, percent))
+    notes = []
+    if unknown.data:
+        notes.append(f"not in the atlas, checked without candidates: {', '.join(unknown.data)}")
+    if unknown.metrics:
+        notes.append(f"unknown metrics, not checked: {', '.join(unknown.metrics)}")
+    return _audited(runs, [], notes)
+
+
+def audit_record(values: Sequence[record.Recorded]) -> Audit:
+    """Audit rows of the record.
+
+    Parameters
+    ----------
+    values : sequence of Recorded
+        The rows.
+
+    Returns
+    -------
+    Audit
+        The findings.
+    """
+    groups: dict[int, list[record.Recorded]] = {}
+    for one in values:
+        groups.setdefault(one.run, []).append(one)
+    runs = []
+    for rows in groups.values():
+        first = rows[0]
+        known = record.candidates_of(first.protocol)
+        runs.append(
+            Run(
+                first.data,
+                first.name,
+                tuple(one.given for one in rows),
+                _most(first),
+                known.candidates if first.candidates == "all" else None,
+                first.ties in WHOLE,
+                first.source,
+                first.where,
+            )
+        )
+    return _audited(runs, _disagreements(values), [])
+
+
+def _audited(runs: Sequence[Run], others: Sequence[Finding], notes: Sequence[str]) -> Audit:
+    findings = [found for run in runs for found in audit_run(run)]
+    return Audit((*findings, *others), len(runs), sum(len(run.given) for run in runs), tuple(notes))
+
+
+# One evaluation -----------------------------------------------------------------------------------
+
+
+def audit_run(run: Run) -> list[Finding]:
+    """Check the values of one evaluation.
+
+    Parameters
+    ----------
+    run : Run
+        The values.
+
+    Returns
+    -------
+    list of Finding
+        What is wrong with them.
+    """
+    given = [one for one in run.given if not _by_deviation(one)]
+
+    def wrong(values: Sequence[PublishedValue]) -> list[Finding]:
+        found = misfits(values, run.candidates, most=run.most, whole=run.whole)
+        return [_finding(one, run) for one in found]
+
+    if run.decided:
+        return wrong(given)
+    likely, *others = _readings(given)
+    first = wrong(likely)
+    if not first:
+        return []
+    fitting = [other for other in others if not wrong(other)]
+    changed = [_changed(likely, other) for other in fitting]
+    if any({one.kind for one in values} <= run.percent for values in changed):
+        return []
+    mixed = _mixed(given)
+    if mixed and not wrong(mixed):
+        kinds = {one.kind for one in mixed if one.percent}
+        small = listed_in_words([one.printed for one in mixed if one.kind in kinds and not one.percent])
+        large = listed_in_words([one.printed for one in mixed if one.percent])
+        text = f"{small} can only be fractions, beside {large}"
+        return [Finding("unit", run.data, run.model, text, tuple(mixed), run.source, run.where)]
+    if changed:
+        names = listed_in_words([str(one.expression) for one in min(changed, key=len)])
+        verb = "is" if len(min(changed, key=len)) == 1 else "are"
+        first = [replace(one, text=f"{one.text}, unless {names} {verb} in percent") for one in first]
+    return first
+
+
+def _changed(values: Sequence[PublishedValue], others: Sequence[PublishedValue]) -> list[PublishedValue]:
+    """Return the values that two readings have in different units."""
+    return [one for one, other in zip(values, others, strict=True) if one.percent != other.percent]
+
+
+def _by_deviation(given: PublishedValue) -> bool:
+    """Whether a value is a z-score, whose standard deviation programs compute in different ways."""
+    return isinstance(given.expression, Adjusted) and given.expression.adjustment == "z"
+
+
+def _finding(one: Any, run: Run) -> Finding:
+    alone = isinstance(one, Limit) and not one.others
+    given = (*one.others, one.given) if isinstance(one, Limit) else one.given
+    lenient = [replace(value, units=1.0) for value in given]
+    fits = not misfits(lenient, run.candidates, most=run.most, whole=run.whole)
+    kind: Kind = "impossible" if alone else "contradiction"
+    return Finding(kind, run.data, run.model, str(one), given, run.source, run.where, fits)
+
+
+def _large(given: PublishedValue) -> bool:
+    """Whether a value can only be in percent."""
+    return given.ends_at_one and (given.percent or 1 + SLACK < given.value <= 100)
+
+
+def _readings(given: Sequence[PublishedValue]) -> Iterator[list[PublishedValue]]:
+    """Read values in every possible unit, one for each kind of metric; the most likely reading first.
+
+    A percent sign, or a value above 1, means percent; small values are most likely fractions.
+    """
+    kinds = dict.fromkeys(one.kind for one in given if one.ends_at_one)
+    large = {
+        one.kind for one in given if one.ends_at_one and (one.percent or 1 + SLACK < one.value <= 100)
+    }
+    choices = [[True] if kind in large else [False, True] for kind in kinds]
+    for units in product(*choices):
+        unit = dict(zip(kinds, units, strict=True))
+        yield [replace(one, percent=unit[one.kind]) if one.kind in unit else one for one in given]
+
+
+def _mixed(given: Sequence[PublishedValue]) -> list[PublishedValue]:
+    """Read small values as fractions beside percent, a mistake in a table; empty if there are none."""
+    made = [replace(one, percent=_large(one)) if one.ends_at_one else one for one in given]
+    kinds = {one.kind for one in made if one.percent}
+    return made if any(one.kind in kinds and not one.percent for one in made) else []
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def _runs_of_lines(
+    source: Any, default: Setting, unknown: Unknown, percent: bool | None
+) -> Iterator[Run]:
+    """Read the evaluations of a table in the columns of `adjust_table`."""
+    groups: dict[tuple[Any, ...], list[PublishedValue]] = {}
+    places: dict[tuple[Any, ...], tuple[str, str, str]] = {}
+    for line in read_lines(source, default, unknown):
+        key: tuple[Any, ...] = (line.model, line.setting, line.source)
+        metrics = {one.expression for one in groups.get((*key, 0), ())}
+        again = 0
+        while line.given.expression in metrics:  # another evaluation of the same model
+            again += 1
+            metrics = {one.expression for one in groups.get((*key, again), ())}
+        groups.setdefault((*key, again), []).append(line.given)
+        places.setdefault((*key, again), (line.where, line.model, line.source))
+    kinds = frozenset(one.kind for given in groups.values() for one in given if _large(one))
+    for key, given in groups.items():
+        setting: Setting = key[1]
+        where, model, called = places[key]
+        named = setting.data.name if isinstance(setting.data, Graph) else setting.data
+        candidates = None
+        if named not in unknown.data:
+            candidates = setting.candidates()
+        most = float(candidates.sizes["candidates"].max()) if candidates else _entities(named)
+        if percent is not None:
+            given = [
+                replace(one, percent=percent or one.percent) if one.ends_at_one else one for one in given
+            ]
+        yield Run(
+            *(named, model, tuple(given), most, candidates, False, called, where),
+            decided=percent is not None,
+            percent=kinds,
+        )
+
+
+def _most(one: record.Recorded) -> float:
+    """Find the largest number of candidates of a row of the record."""
+    if one.candidates.startswith("top"):
+        return inf  # targets that are not in the list count as missed
+    if one.candidates.endswith(" sampled"):
+        return float(one.candidates.split()[0]) + 1
+    known = record.candidates_of(one.protocol).candidates
+    return _entities(one.data) if known is None else float(known.sizes["candidates"].max())
+
+
+@cache
+def _entities(data: str) -> float:
+    """Return the number of entities of a data set, or infinity."""
+    try:
+        return float(atlas.facts(data).entities)
+    except InputError:
+        entry = registry.lookup(data)
+        return inf if entry is None else float(entry.entities)
+
+
+# Sources ------------------------------------------------------------------------------------------
+
+_AUTHORED = re.compile(r"([A-Z][\w'-]+)(?: et al\.?| and (?:[A-Z][\w'-]+ ?)+)?,? (\d{4})")
+
+
+def _work(source: str) -> tuple[str, str] | None:
+    """Find the first author and the year that a source names, or None.
+
+    >>> _work("Sun et al. 2019 (RotatE)"), _work("ConvKB (Nguyen et al., 2018)")
+    (('Sun', '2019'), ('Nguyen', '2018'))
+    """
+    found = None if source.startswith("quoted by") else _AUTHORED.search(source)
+    return (found[1], found[2]) if found else None
+
+
+def _disagreements(values: Sequence[record.Recorded]) -> list[Finding]:
+    """Find values that are quoted or copied from a work which prints other ones."""
+    works: dict[tuple[Any, ...], list[record.Recorded]] = {}
+    for one in values:
+        work = _work(one.source)
+        if work is not None:
+            about = (work, one.model, one.variant, one.metric, *one.protocol[:-1])
+            works.setdefault(about, []).append(one)
+    pairs: dict[tuple[int, str], list[tuple[record.Recorded, record.Recorded]]] = {}
+    for rows in works.values():
+        own = [one for one in rows if one.origin == "own"]
+        for one in rows:
+            differs = own and not any(_agree(one.given, other.given) for other in own)
+            if one.origin in ("quoted", "copied") and differs:
+                pairs.setdefault((one.run, own[0].where), []).append((one, own[0]))
+    return [_disagreement(*zip(*both, strict=True)) for both in pairs.values()]
+
+
+def _disagreement(theirs: Sequence[record.Recorded], own: Sequence[record.Recorded]) -> Finding:
+    """Describe values of one evaluation that two texts print differently."""
+    here, there = (", ".join(one.given.printed for one in rows) for rows in (theirs, own))
+    first, other = theirs[0], own[0]
+    text = f"{here}, but {other.where} of the same work prints {there}"
+    given = tuple(one.given for one in (*theirs, *own))
+    return Finding("sources", first.data, first.name, text, given, first.source, first.where)
+
+
+def _agree(a: PublishedValue, b: PublishedValue) -> bool:
+    """Whether some number is printed as both."""
+    (low, high), (least, most) = a.rounded_from, b.rounded_from
+    return low <= most * (1 + SLACK) and least <= high * (1 + SLACK)

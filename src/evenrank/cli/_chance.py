@@ -117,7 +117,7 @@ def chance_command(
     limits = None if data is None else atlas.bounds(data)
     if limits is not None:
         content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
-        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric), null.sizes.n))
+        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric), null.count))
         content |= {"mean from": ends[0], "mean to": ends[1]}
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
@@ -171,7 +171,6 @@ def adjust_command(
     Examples
     --------
     evenrank adjust mrr=0.476 'hits@10=57.1' --data wn18rr
-    evenrank adjust hits@10=0.8 --data wn18rr-v1-ind --protocol grail
     evenrank adjust hoyt2022 -m mrr -o adjusted.csv
     """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:

@@ -119,7 +119,7 @@ def chance_command(
     limits = None if data is None else atlas.bounds(data)
     if limits is not None:
         content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
-        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric)))
+        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric), null.count))
         content |= {"mean from": ends[0], "mean to": ends[1]}
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
@@ -173,7 +173,6 @@ def adjust_command(
     Examples
     --------
     evenrank adjust mrr=0.476 'hits@10=57.1' --data wn18rr
-    evenrank adjust hits@10=0.8 --data wn18rr-v1-ind --protocol grail
     evenrank adjust hoyt2022 -m mrr -o adjusted.csv
     """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
@@ -247,6 +246,7 @@ def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
     limits = atlas.bounds(data)
     if limits is None:
         return ()
+    targets = int(str(made.protocol.extra["tasks"]).replace(",", ""))
     name = registry.find(atlas.facts(data).data.removesuffix(SUFFIX)).title
     lines = [
         f"approximate: nobody counted the candidates of {name}; all of its {limits.most:,} entities are "
@@ -255,7 +255,7 @@ def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
     for metric in made.expressions:
         if not isinstance(metric, Metric):
             continue
-        nulls = limits.nulls(metric)
+        nulls = limits.nulls(metric, targets)
         levels = sorted(float(null.mean()) for null in nulls)
         indices = sorted(index(null)(made[metric]) for null in nulls)
         lines.append(

@@ -22,7 +22,7 @@ from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
-from evenrank.graphs.atlas import Filter, Sides, facts, names
+from evenrank.graphs.atlas import Filter, Sides, names, splits
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.grammar import Metrics, listed
@@ -90,7 +90,7 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
 def settings(name: str) -> Iterator[Setting]:
     """Yield all evaluation settings of a data set: split, sides, filter and unseen."""
     for unseen in get_args(Unseen):
-        for split in facts(name, unseen=unseen).triples:
+        for split in splits(name, unseen=unseen):
             for sides, filtered in product(get_args(Sides), FILTERS):
                 yield Setting(name, split, sides, filtered, unseen)
 

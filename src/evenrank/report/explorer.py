@@ -35,7 +35,6 @@ FILTERS: tuple[Filter, ...] = ("all", None)
 PAPER = "hoyt2022"
 TASKS = (1, 100, 10_000)
 SIZES = sorted({*range(1, 11), *HITS, *(round(10 ** (step / 12)) for step in range(12, 73))})
-PLACE = "{{atlas}}"
 
 
 def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True) -> Path:
@@ -43,14 +42,25 @@ def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True
     path = as_path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError("the explorer is an .html file", got=path.name)
-    template = files("evenrank.report").joinpath("explorer.html").read_text(encoding="utf-8")
     with replacing(path) as file:
         file.touch()  # fail before the work, not after it
         content = {"version": evenrank.__version__, **compute(listed(metrics) or METRICS, progress)}
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        # "<" is escaped, so that no text can end the script element
-        file.write_text(template.replace(PLACE, text.replace("<", r"\u003c")), encoding="utf-8")
+        file.write_text(filled("explorer.html", content), encoding="utf-8")
     return path
+
+
+def filled(template: str, content: Any) -> str:
+    """Return a page with its content, and with the style and the functions that pages share."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    page = _read(template)
+    for name, part in (("style", _read("pages.css")), ("numbers", _read("numbers.js"))):
+        page = page.replace(f"{{{{{name}}}}}\n", part)
+    # "<" is escaped, so that no text can end the script element
+    return page.replace("{{content}}", text.replace("<", r"\u003c"))
+
+
+def _read(name: str) -> str:
+    return files("evenrank.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, Any]:

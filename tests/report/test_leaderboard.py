@@ -53,13 +53,15 @@ def test_every_finding_of_the_audit_is_flagged(content):
     assert flagged == {str(finding) for finding in audit().findings}
 
 
-def test_only_pages_can_be_written(tmp_path, capsys):
+def test_only_pages_can_be_written(tmp_path, capsys, monkeypatch):
     with pytest.raises(InputError, match=r"an \.html file; got page\.txt"):
         leaderboard(tmp_path / "page.txt")
+    out = tmp_path / "page.html"
+    monkeypatch.setattr("sys.argv", ["evenrank", "leaderboard", "-o", str(out), "--format", "json"])
     with pytest.raises(SystemExit) as ended:
-        main(["leaderboard", "-o", str(tmp_path / "a.html"), "--format", "json"])
-    assert ended.value.code in (0, None)
-    assert json.loads(capsys.readouterr().out)["bytes"] == (tmp_path / "a.html").stat().st_size
+        main()
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out) == {"file": str(out), "bytes": out.stat().st_size}
 
 
 def rows(page):

@@ -230,8 +230,8 @@ def leaderboard(path: str | os.PathLike[str]) -> Path:
     """Write a page with the record of published results, read against chance, offline.
 
     The page selects results by data set, metric, protocol, origin and year, and sorts them by their
-    value, adjusted index or z-score. It shows progress over the years beside the chance level, models by data
-    sets, the source of every value, and values that, as printed, cannot come from one set of ranks.
+    value, adjusted index or z-score. It shows progress over the years beside the chance level, models by
+    data sets, the source of every value, and values that, as printed, cannot come from one set of ranks.
 
     Parameters
     ----------

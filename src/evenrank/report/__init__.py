@@ -252,6 +252,6 @@ def leaderboard(path: str | os.PathLike[str]) -> Path:
     --------
     evenrank.published.results : The record of published results.
     """
-    from evenrank.report.leaderboard import write
+    from evenrank.report.board import write
 
     return write(path)

@@ -420,3 +420,31 @@ def _sizes_from_file(path: Path) -> Histogram | Rankings:
         got=f"columns {', '.join(frame.columns)}",
         allowed="size[, count[, weight]], or a file of ranks with candidates",
     )
+
+
+@app.command("leaderboard")
+def leaderboard_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.html).")] = Path(
+        "leaderboard.html"
+    ),
+    form: TableOrJson = "table",
+) -> None:
+    """Write an HTML page of published results, read against chance.
+
+    The page has the record of published results: by data set and across data sets, as printed and
+    adjusted for chance, with the source of every value.
+
+    Examples
+    --------
+    evenrank leaderboard
+    evenrank leaderboard -o page.html
+    """
+    from evenrank.report import leaderboard
+
+    check_place(out)
+    path = leaderboard(out)
+    size = path.stat().st_size
+    if form == "json":
+        echo_json({"file": str(path), "bytes": size})
+    else:
+        typer.echo(f"{path}: {size / 1000:,.0f} kB; open it in a browser")

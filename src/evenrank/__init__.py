@@ -34,7 +34,7 @@ if _TYPE_CHECKING:
     from evenrank.ranking import Factored, Scorer, cluster, rank
     from evenrank.ranks import Evaluation, Protocol, Rankings, Ranks, Task
     from evenrank.ranks.streams import stream
-    from evenrank.report import explore, latex, report
+    from evenrank.report import explore, latex, leaderboard, report
     from evenrank.stats import across_datasets, averages, compare, evaluate, intervals, summarize_runs
     from evenrank.stats.sampled import estimate_full
 
@@ -87,6 +87,7 @@ __all__ = [  # noqa: RUF022  # grouped by subject
     "report",
     "latex",
     "explore",
+    "leaderboard",
     # modules
     "models",
     "published",
@@ -109,7 +110,7 @@ _NAMES = {
     "ranking": "Factored Scorer rank",
     "ranks": "Evaluation Protocol Rankings Ranks Task",
     "ranks.streams": "stream",
-    "report": "explore latex report",
+    "report": "explore latex leaderboard report",
     "stats": "across_datasets averages compare evaluate intervals summarize_runs",
     "stats.sampled": "estimate_full",
 }

@@ -118,6 +118,19 @@ def test_chance(file, tmp_path):
     assert sampled["mean error"] > 0
 
 
+@pytest.mark.parametrize("name", ["many.parquet", "many.csv"])
+def test_chance_of_a_file_of_rankings_counts_its_answers(name, tmp_path):
+    path = tmp_path / name
+    rankings = er.Rankings.of([[1, 4, 5], [2]], candidates=[9, 7], keys={"query": ["a", "b"]})
+    rankings.save(path)
+    content = json.loads(run("chance", "mrr", "--sizes", path, "--format", "json"))
+    assert content["queries"] == 2
+    assert content["mean"] == er.chance("mrr", rankings).mean()
+    assert content["mean"] != er.chance("mrr", [9, 7]).mean()
+    message = run("adjust", "mrr=0.5", "--sizes", path, code=2)
+    assert f"queries with one answer each; got {path}, a file of rankings" in message
+
+
 def test_adjust():
     text = run("adjust", "mrr=0.43", "hits@10=0.5", "--sizes", "14541x40932")
     assert text.strip() == str(er.adjust({"mrr": 0.43, "hits@10": 0.5}, sizes={14_541: 40_932}))

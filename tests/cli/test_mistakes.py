@@ -164,6 +164,15 @@ adjust mrr=476 --data wn18rr -> impossible value of mrr; got mrr=476
 adjust mrr=0.4 -> published values need either a data set or numbers of candidates; got neither
 adjust mrr=0.4 mrr=0.5 --data wn18rr -> the same metric twice
 adjust none.csv -> none.csv
+adjust mr=3,340 --data wn18rr -> the comma in a value of mr may be a decimal point or group digits
+audit none.csv -> no such file of results; got none.csv
+published --data wn18r -> the record has no such data; got wn18r; did you mean wn18
+published --data nowhere --data wn18r --data nowhere -> the record has no such data; got nowhere, wn18r
+published --model TransX -> the record has no such model; got TransX; did you mean Tran
+published --year last -> --year must be a year, or two; got 'last'; write 2019, or 2018-2020
+published --data nations --year 1999 -> the record has no such results
+published --sort rank -> unknown value of --sort; got 'rank'; allowed: index, z, value, year
+record add none.csv -> no such file of results; got none.csv
 baseline wn18r -> the atlas has no such data set; got 'wn18r'; did you mean
 data show wn18r -> no such folder or benchmark; got 'wn18r'
 data fetch wn18r -> got 'wn18r'
@@ -207,7 +216,8 @@ import anyburl answers.jsonl -> the names of entities need a graph; name the gra
 import anyburl answers.jsonl --data nations -> answers.jsonl
 import lists run.txt --data nations -> run.txt:1: not JSON; got 'q Q0 d 1 2.0 me'
 import trec answers.jsonl --qrels qrels.txt --candidates 9 -> answers.jsonl
-import trec run.txt --qrels qrels.txt -> the number of candidates is not known
+import trec run.txt --qrels qrels.txt --answers apart -> the number of candidates is not known
+import trec run.txt --qrels qrels.txt --answers apart --ties trec_eval -> --ties is for documents
 import trec run.txt --qrels run.txt --candidates 9 -> run.txt
 import libkge run.txt --candidates 9 -> run.txt has no ranks of examples
 import ogb ranks.npy -> no y_pred_pos; got ranks

@@ -26,6 +26,7 @@ ENTITIES, RELATIONS = [f"e{i}" for i in range(N)], [f"r{i}" for i in range(R)]
 BUNDLED = Path(er.__file__).parent / "models" / "bundled"
 REFERENCE = Path(__file__).parents[1] / "reference" / "pykeen_models.tar.xz"
 METRICS = ("-m", "mr,mrr,hits@3", "--format", "json", "-q")
+OF_ANSWERS = ("-m", "map,ndcg@3,recall@3,index(mrr)", "--format", "json", "-q")
 TORCH = find_spec("torch") is not None
 rng = np.random.default_rng(0)
 
@@ -467,14 +468,43 @@ def import_pykeen(folder):
     return imported(["r.npz"], "pykeen", "{0}/r.npz")
 
 
+def rankings() -> er.Rankings:
+    own = np.random.default_rng(4)
+    scores, gains = own.integers(0, 9, (40, 14)), own.integers(0, 4, (40, 14))
+    gains[:, 0] = 1
+    keys = {"user": [f"u {i}" for i in range(40)], "side": own.choice(["a", "ü"], 40)}
+    protocol = {"data": "toy", "model": "ALS", "note": "x"}
+    return er.Rankings.from_scores(
+        scores, gains, weights=own.uniform(0.5, 2, 40), keys=keys, protocol=protocol
+    )
+
+
+@variants(["parquet", "csv"])
+def rankings_of(ending, folder):
+    rankings().save(folder / f"r.{ending}")
+    return Case((f"r.{ending}",), ("evaluate", f"{{0}}/r.{ending}", "--by", "side", *OF_ANSWERS))
+
+
 @reader("import trec")
 def import_trec(folder):
+    files = trec_files(folder)
+    command = ("{0}/run.txt", "--qrels", "{0}/qrels.txt", "--candidates", "60", *OF_ANSWERS)
+    return Case(files, ("import", "trec", *command))
+
+
+@reader("import trec apart")
+def import_trec_apart(folder):
+    files = trec_files(folder)
+    command = ("{0}/run.txt", "--qrels", "{0}/qrels.txt", "--candidates", "60", "--answers", "apart")
+    return imported(files, "trec", *command)
+
+
+def trec_files(folder):
     run = [f"q{i // 9} Q0 d{i % 9} {i % 9 + 1} {9 - i % 9 / 2} tag" for i in range(45)]
     (folder / "run.txt").write_text("\n".join(run) + "\n")
     judged = [f"q{i // 4} 0 d{i * 7 % 9} {i % 3}" for i in range(20)]
     (folder / "qrels.txt").write_text("\n".join(dict.fromkeys(judged)) + "\n")
-    files = ["run.txt", "qrels.txt"]
-    return imported(files, "trec", "{0}/run.txt", "--qrels", "{0}/qrels.txt", "--candidates", "60")
+    return "run.txt", "qrels.txt"
 
 
 @reader("import anyburl")

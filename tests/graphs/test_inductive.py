@@ -186,3 +186,66 @@ def test_published_files_beside_the_splits_are_found():
         "the inference graph of fb237_v2, beside it: 1,660 of its 1,660 entities are new, and 172 of "
         "200 relations in training are used",
     )
+
+
+# Pairs of folders ---------------------------------------------------------------------------------
+
+
+def test_a_pair_of_folders_is_loaded_as_its_inference_graph(tmp_path):
+    train = write(tmp_path / "v1", train=[("p", "z", "q"), ("q", "b", "p")], test=[("p", "b", "q")])
+    files = dict(
+        train=[("x", "b", "y"), ("y", "new", "x")], valid=[("x", "b", "x")], test=[("x", "z", "y")]
+    )
+    inference = write(tmp_path / "v1_ind", **files)
+    graph = er.load(train, inference=inference)
+    assert (graph.name, graph.entities) == ("v1_ind", ("x", "y"))
+    assert graph.relations == ("b", "z", "new")  # as in training, then the others
+    assert er.load(inference).relations == ("b", "new", "z")
+    assert [named(graph, split) for split in ("train", "valid", "test")] == list(files.values())
+    assert any("the training graph only number the relations" in note for note in graph.remarks)
+    assert graph.task("test", sides="tail").candidates.tolist() == [2]
+    named_ = er.load(train, inference=inference, name="pair", unseen="drop")
+    assert named_.name == "pair"
+    other = write(tmp_path / "other", inference=[("c", "b", "d")], inference_test=[("d", "z", "c")])
+    assert named(er.load(train, inference=other), "test") == [("d", "z", "c")]
+
+
+def test_relations_of_a_pair_have_the_numbers_of_the_training_graph_alone(tmp_path):
+    """A model of the training graph scores the inference graph by these numbers."""
+    train = write(tmp_path / "v1", train=TRAIN)
+    inference = write(tmp_path / "v1_ind", train=NEW, test=TEST)
+    alone, pair = er.load(train), er.load(train, inference=inference)
+    assert pair.relations[: len(alone.relations)] == alone.relations
+
+
+def test_graphs_that_do_not_belong_together(tmp_path):
+    train = write(tmp_path / "v1", train=TRAIN)
+    other = write(tmp_path / "other", train=[("x", "u", "y"), ("y", "v", "x")])
+    message = (
+        "the inference graph shares no relation with training; got relations such as 'u', and 'r' in "
+        "training; load graphs that belong together"
+    )
+    with pytest.raises(InputError, match=message):
+        er.load(train, inference=other)
+    with pytest.raises(InputError, match=message):
+        er.load(write(tmp_path / "one", train=TRAIN, msg=[("x", "u", "y"), ("y", "v", "x")]))
+    with pytest.raises(InputError, match=r"no such folder or benchmark; got 'nowhere'"):
+        er.load(train, inference="nowhere")
+    with pytest.raises(InputError, match=r"not the path of an inference graph; got int"):
+        er.load(train, inference=3)
+    (tmp_path / "ids").mkdir()
+    (tmp_path / "ids" / "train.del").write_text("0 0 1\n")
+    (tmp_path / "ids" / "entity_ids.del").write_text("0\ta\n1\tb\n")
+    with pytest.raises(
+        InputError, match="an inductive pair needs two folders with train files of names"
+    ):
+        er.load(tmp_path / "ids", inference=other)
+
+
+@shared.needs("datasets/inductive", "benchmarks/grail")
+def test_published_pairs_have_the_counts_of_their_inference_graph():
+    for version, root in (("WN18RR_v1", "datasets/inductive"), ("nell_v2", "benchmarks/grail")):
+        folder = shared.path(f"{root}/{version}")
+        pair = er.load(folder, inference=folder.with_name(f"{version}_ind"))
+        assert er.atlas(pair) == er.atlas(f"{version}_ind")
+        assert er.atlas(pair, "valid", "head") == er.atlas(f"{version}_ind", "valid", "head")

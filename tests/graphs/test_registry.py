@@ -147,6 +147,13 @@ def test_entries_are_well_formed():
         assert not any("#" in mirror for mirror in entry.mirrors[:1])  # one can be had without unpacking
 
 
+def test_the_documentation_names_the_source_of_every_data_set():
+    text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    for entry in ENTRIES.values():
+        row = f"| {entry.name} | {entry.title} | {entry.counts} | <{entry.source}> | {entry.reference} |"
+        assert row in text
+
+
 def test_entries_cannot_be_changed():
     with pytest.raises(TypeError):
         ENTRIES["mine"] = ENTRIES["nations"]

@@ -9,7 +9,7 @@ import pytest
 from foreign import said, same, shell, shell_error
 
 import evenrank as er
-from evenrank.integrations import trec
+from evenrank.integrations import _lines, trec
 
 # TREC -----------------------------------------------------------------------------------------------
 
@@ -371,3 +371,28 @@ def test_trec_in_the_shell(tmp_path, retrieval):
     assert shell_error(
         "import", "trec", run, "--qrels", judged, *apart, "--ties", "trec_eval"
     ).startswith("--ties is for documents that are ranked together; leave --answers apart out")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"q Q0 d 1 1 t\n\xff\n", "run.txt:2: not UTF-8; save it as UTF-8"),
+        (gzip.compress(b"q Q0 d 1 1 t\n" * 99)[:-9], "cannot read .*run.txt; got .*; it may be damaged"),
+        (b"q Q0 d 1 1 t\n" + b"x" * 40, "run.txt:2: a line of more than 30 bytes"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch, content, message):
+    monkeypatch.setattr(_lines, "LONGEST", 30)
+    monkeypatch.setattr(_lines, "BLOCK", 16)
+    (tmp_path / "run.txt").write_bytes(content)
+    with pytest.raises(er.errors.InputError, match=message):
+        trec.rankings(tmp_path / "run.txt", {"q": {"d": 1}})
+
+
+def test_files_are_read_alike_in_blocks_of_any_size(retrieval, monkeypatch):
+    run, judged = retrieval
+    expected = trec.rankings(run, judged)
+    run.write_bytes(b"\xef\xbb\xbf" + run.read_bytes().rstrip(b"\n").replace(b"\n", b"\r\n\r\n"))
+    for size in (7, 100, 4096):
+        monkeypatch.setattr(_lines, "BLOCK", size)
+        assert in_rows(trec.rankings(run, judged)) == in_rows(expected)

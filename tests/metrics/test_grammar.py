@@ -119,6 +119,8 @@ def test_invalid_metric_names_raise(text, message):
         ("hits@1o", "write e.g. hits@10"),
         # by meaning, misspelled
         ("accurcy", "is hits@1"),
+        ("ndgc@10", "did you mean ndcg@10?"),
+        ("index(mmr@5)", "did you mean index(mrr@5)?"),
         ("recal@5", "did you mean recall@5?"),
         ("foo", "write e.g. mrr, hits@10 or index(mrr)"),
     ],

@@ -110,5 +110,8 @@ def test_queries_that_do_not_fit():
         er.rank(model, er.Task.recommendation([[2, 0]], items=ITEMS), progress=False)
     with raises("queries of one column, the user"):
         er.rank(model, er.Task.of([[0, 1]], [2], size=ITEMS), progress=False)
-    with raises("the model has 11 candidates on side item, the task 5"):
+    with raises(
+        "the model has 11 candidates on side item, the task 5",
+        "number the candidates of the task as those of the model",
+    ):
         er.rank(model, er.Task.recommendation([[0, 0]], items=5), progress=False)

@@ -248,13 +248,22 @@ def test_unknown_data_sets_and_metrics_are_listed_once_each(tmp_path):
     found = audit(file)
     assert found.notes == (
         "not in the atlas, checked without candidates: foo, bar",
-        "unknown metrics, not checked: auc, f1",
+        "metrics not checked: auc, f1",
     )
     assert (len(found), found.values, found.runs) == (1, 4, 3)
     with pytest.raises(er.errors.InputError, match="no such data sets; got foo, bar; see"):
         er.published.adjust_table([{"model": "A", "data": d, "mrr": 0.3} for d in ("foo", "bar", "foo")])
     with pytest.raises(er.errors.UnknownMetricError, match="unknown metrics; got auc, f1; see"):
         er.published.adjust_table([row | {"data": "wn18rr"} for row in pl.read_csv(file).to_dicts()])
+
+
+def test_metrics_that_cannot_be_adjusted_are_not_checked():
+    wide = audit([{"model": "A", "data": "wn18rr", "mrr": "0.4", "count": "6268", "phi(mrr)": "1"}])
+    rows = [("mrr", "0.4"), ("count", "6268"), ("macro_mrr", "0.3"), ("median", "3")]
+    long = audit([{"model": "A", "data": "wn18rr", "metric": m, "value": v} for m, v in rows])
+    assert wide.notes == ("metrics not checked: count, phi(mrr)",)
+    assert long.notes == ("metrics not checked: count, macro_mrr",)
+    assert (wide.values, long.values) == (1, 2)
 
 
 def test_numbers_are_read_in_any_usual_spelling():

@@ -343,6 +343,7 @@ def test_baselines_are_written_and_errors_raised():
         ("no exact null distribution", "std"),
         ("phi.mrr. has no exact mean under random ranking", "phi(mrr)"),
         ("unknown metric", "mmr"),
+        ("map is computed from rankings of all answers", "index(map)"),
     ]:
         with raises(message):
             er.baseline("nations", metric)
@@ -582,8 +583,14 @@ HEAD = "model,data,metric,value\n"
         (HEAD + "A,wn18rr,mrr,\n", ":2: a value must be a number; got ''"),
         (HEAD + "A,wn18rr,mr,57.1 %\n", ":2: mr cannot be in percent: its maximum is not 1; got 57.1 %"),
         (HEAD + "A,wn18rr,mrr,%\n", ":2: a value must be a number; got ''"),
-        ("model;data;mrr\nA;wn18rr;0,4\n", ":2: a value must be a number; got '0,4'; write it as 0.571"),
-        (HEAD + 'A,wn18rr,mr,"1,234"\n', ":2: a value must be a number; got '1,234'"),
+        (
+            "model;data;mrr\nA;wn18rr;0,4,1\n",
+            ":2: a value must be a number; got '0,4,1'; write it as 0.571",
+        ),
+        (
+            HEAD + 'A,wn18rr,mr,"1,234"\n',
+            ":2: the comma in a value of mr may be a decimal point or group",
+        ),
         (HEAD + "A,wn18rr,mrr,nan\n", ":2: impossible value of mrr; got mrr=nan; allowed: 2.44"),
         (HEAD + "A,wn18rr,mr,inf\n", ":2: impossible value of mr; got mr=inf"),
         (HEAD + "A,wn18rr,mr,0.5\n", ":2: impossible value of mr; got mr=0.5; allowed: 1 to 40928"),

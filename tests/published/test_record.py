@@ -1,8 +1,10 @@
 """The record of published results: its content, names, selection, adjustment, and your own rows."""
 
 import json
+import runpy
 from collections import Counter
 from math import isfinite, isnan
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -349,12 +351,28 @@ def test_the_runs_of_pykeen_ranked_as_many_tasks_as_the_atlas_counts(data, side)
         assert min(off("keep")) > 0.4
 
 
-@needs("published/pykeen_ablation.csv.gz")
-def test_no_run_of_pykeen_is_worse_than_all_candidates_of_the_atlas_allow():
-    frame = pl.read_csv(path("published/pykeen_ablation.csv.gz"), infer_schema_length=0)
-    for data in ("kinships", "wn18rr", "fb15k237"):
-        for side in ("both", "tail", "head"):
-            values = frame.filter(data=data, side=side, metric="mr")["value"].to_list()
-            for value in (min(values, key=float), max(values, key=float)):
-                result = er.adjust({"mr": value}, data=data, sides=side, unseen="drop")
-                assert -1 <= result["index(mr)"] <= 1
+# Pages --------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_of_the_record_shows_the_largest_changes_of_order():
+    page = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
+    script = runpy.run_path(str(ROOT / "examples" / "record.py"))
+    lines = script["order_lines"]()
+    assert len(lines) == 12
+    assert "\n".join(lines) in page
+    assert set(script["DATA"]) <= set(atlas.names())
+
+
+def test_the_page_of_the_audit_shows_its_findings_as_printed():
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    found = er.published.audit()
+    assert f"{found.values:,} values of {found.runs:,} evaluations were checked" in page
+    for one in found:
+        digits = [value.printed.partition("=")[2] for value in one.given]
+        model = one.model.partition(" (")[0]
+        assert any(model in line and all(text in line for text in digits) for line in lines), str(one)
+    assert sum(one.kind == "contradiction" for one in found) == 4
+    assert sum(one.kind == "sources" for one in found) == 10

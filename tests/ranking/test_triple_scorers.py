@@ -175,6 +175,7 @@ BAD = {
     "keyword": (lambda h, r, t, *, time: 0, ["do not tell"]),
     "built in": (min, ["min, whose parameters are not known"]),
     "class": (SimpleNamespace, ["not a model; got the class SimpleNamespace"]),
+    "scores": (np.zeros((2, 3)), ["not a model; got ndarray", "er.Rankings.from_scores ranks a matrix"]),
     "number": (3, ["not a model; got int", r"forward\(h, r, t\)"]),
     "unknown id": (
         unknown,

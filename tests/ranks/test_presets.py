@@ -22,7 +22,8 @@ from reference import protocols as reference
 
 KEPT = reference.read()
 PROBLEM = reference.problem(KEPT)
-RANKED = [(name, split) for name in PRESETS for split in ("test", "valid") if split in KEPT[name]]
+LIBRARIES = tuple(name for name in PRESETS if name in KEPT)  # other settings: test_temporal, test_grail
+RANKED = [(name, split) for name in LIBRARIES for split in ("test", "valid") if split in KEPT[name]]
 
 
 def raises(*parts):
@@ -86,8 +87,8 @@ def test_each_preset_equals_its_library(name, split):
 
 def test_presets_differ():
     """The same scores on the same triples: eight libraries, eight numbers."""
-    values = {name: ranked(name).evaluate("mrr")["mrr"] for name in PRESETS}
-    assert len({round(value, 9) for value in values.values()}) == len(PRESETS) == 8
+    values = {name: ranked(name).evaluate("mrr")["mrr"] for name in LIBRARIES}
+    assert len({round(value, 9) for value in values.values()}) == len(LIBRARIES) == 8
     assert max(values.values()) / min(values.values()) > 1.2
 
 

@@ -223,7 +223,10 @@ def test_filtered_ranks_of_a_model_become_rankings():
         (lambda: Rankings.of([[0]], 9), "positions must be at least 1"),
         (lambda: Rankings.of([[10]], 9), "position 10 of 9"),
         (lambda: Rankings.from_scores([[float("nan")]], [[1]]), "scores contain NaN"),
-        (lambda: Rankings.from_scores([[1.0]], [[-1]]), "gains must be finite and not negative"),
+        (
+            lambda: Rankings.from_scores([[1.0, 2], [3, 4]], [[0, 1], [1, -1]]),
+            "gains must be finite and not negative; got -1 .query 1, candidate 1.",
+        ),
         (lambda: Rankings.from_scores([[1.0]], [1]), "relevant must have the shape of scores"),
         (lambda: Rankings([[0]], 0, 9).evaluate("map@0"), "map@k needs a whole number k >= 1"),
         (lambda: Rankings([[0]], 0, 9).evaluate("hits@10"), "use success@10"),

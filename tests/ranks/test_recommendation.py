@@ -81,9 +81,23 @@ def test_values_of_a_matrix_that_repeats_a_pair_are_added():
         ([[0, 1, 1.0], [0, 1, 2.0]], {"items": 4}, ["several gains in test", "1 and 2 for user 0"]),
         ([[0.5, 1, 1.0]], {"items": 4}, ["users of test must be whole"]),
         ([[0, -1]], {"items": 4}, ["items of test must be at least 0"]),
-        ([[0, 4]], {"items": 4}, ["a target is not below the size, 4"]),
+        ([[0, 4]], {"items": 4}, ["an item of test is not below the number of items, 4", "4 in row 0"]),
         ([[5, 1]], {"items": 4, "users": 5}, ["a user is not below the number of users, 5"]),
-        ([["a", "b"]], {"items": 4}, ["users of test must be a column of whole numbers"]),
+        (
+            [["a", "b"]],
+            {"items": 4},
+            ["users and items of test must be whole numbers from 0", r"\['a', 'b'\]", "np.unique"],
+        ),
+        (
+            [[0, 1]],
+            {"items": 4, "train": [[0, 4]]},
+            ["an item of train is not below the number of items"],
+        ),
+        (
+            sparse.eye(3, 4),
+            {"train": sparse.eye(3, 5)},
+            ["test and train must have the same items; got 4 and 5"],
+        ),
         ([], {"items": 4}, ["at least one target"]),
     ],
 )

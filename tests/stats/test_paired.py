@@ -30,9 +30,9 @@ def listed(d):
     return sum(x >= total - 1e-9 for x in sums) / len(sums)
 
 
-def p_values(d, samples, seed, couples=()):
+def p_values(d, samples, seed):
     """Test columns of differences by sign flips."""
-    return _significance.permutation(d, np.ones(len(d)), 0.95, samples, seed, couples).p
+    return _significance.permutation(d, np.ones(len(d)), 0.95, samples, seed).p
 
 
 def flips(n):
@@ -69,32 +69,51 @@ def test_many_flips_are_sampled():
     assert one_by_one[1] == 1.0  # enumerated, beside one that is sampled
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-6])  # differences that are small beside what they are made of
-@pytest.mark.parametrize("kind", ["real", "hits"])
-def test_sums_of_couples_that_follow_from_others_give_the_same_p(scale, kind):
-    rng = np.random.default_rng(3)
-    terms = rng.random((90, 5)) if kind == "real" else (rng.random((90, 5)) < 0.4).astype(float)
-    terms[:, 2] = terms[:, 1] + scale * (terms[:, 2] - terms[:, 1])
-    couples = [("mrr", str(i), str(j)) for i, j in itertools.combinations(range(5), 2)]
-    d = np.column_stack([terms[:, int(i)] - terms[:, int(j)] for _, i, j in couples])
-    basis, mixed = _significance._basis(d, couples)
-    assert len(basis) == (4 if scale == 1.0 else 5)
-    np.testing.assert_allclose(d[:, basis] @ mixed, d, atol=1e-14)
-    alone = [p_values(d[:, [i]], 2_000, 7)[0] for i in range(len(couples))]
-    together = p_values(d, 2_000, 7, couples)
-    if all((d != 0).any(axis=1)):  # otherwise rows that are zero in one column only are left out
-        assert together.tolist() == alone
-    assert together.tolist() == p_values(d, 2_000, 7).tolist()
-    both = [*couples, *(("mr", first, second) for _, first, second in couples)]
-    twice = p_values(np.column_stack([d, 2 * d]), 2_000, 7, both)
-    assert twice.tolist() == [*together, *together]
+def signs(flips, units):
+    """Return the sign of every unit under each flip, bit by bit, from the definition."""
+    return np.array(
+        [[(-1) ** bin(int(h) & int(c)).count("1") for c in flips.codes[:units]] for h in flips.numbers]
+    )
 
 
-def test_blocks_have_all_flips(monkeypatch):
-    monkeypatch.setattr(_significance, "BLOCK", 500)
-    assert p_values(np.full((60, 1), 1.0), 999, 0)[0] == 1 / 1000
-    d = np.array([3.0, 1, 4, 1, 5, 9, 2, -6, 5])
-    assert p_values(d[:, None], 999, 0)[0] == listed(d)
+@pytest.mark.parametrize("samples", [1, 2, 100, 255, 256])
+def test_sums_of_flips_are_products_with_their_signs(samples):
+    d = np.random.default_rng(1).normal(size=(40, 2))
+    flips = _significance._drawn(40, samples, 3)
+    assert len(set(flips.numbers.tolist()) - {0}) == samples  # all differ, and none is the identity
+    for column in d.T:
+        np.testing.assert_allclose(flips.sums(column), signs(flips, 40) @ column, atol=1e-12)
+    every = _significance._every(7)
+    assert len(set(map(tuple, signs(every, 7)))) == 2**7
+    np.testing.assert_allclose(every.sums(d[:7, 0]), signs(every, 7) @ d[:7, 0], atol=1e-13)
+
+
+def test_any_two_flips_are_independent_and_each_is_uniform():
+    drawn = [signs(_significance._drawn(3, 2, seed), 3) for seed in range(6400)]
+    code = [tuple(both.ravel()) for both in drawn]
+    counts = [code.count(one) for one in itertools.product((-1, 1), repeat=6)]
+    assert sum(counts) == 6400  # 64 combinations, 100 times each on average
+    assert stats.chisquare(counts).pvalue > 0.001
+
+
+def test_p_values_vary_around_the_exact_one_as_with_independent_signs():
+    d = np.random.default_rng(5).normal(0.35, 1, 12)
+    exact, samples, seeds = listed(d), 200, 1500
+    got = np.array([p_values(d[:, None], samples, seed)[0] for seed in range(seeds)])
+    shares = (got * (samples + 1) - 1) / samples  # without the observed flip
+    spread = np.sqrt(exact * (1 - exact) / samples)
+    assert abs(shares.mean() - exact) < 4 * spread / np.sqrt(seeds)
+    assert shares.std() == pytest.approx(spread, rel=0.08)
+
+
+def test_the_test_keeps_its_level_with_any_codes():
+    """All signs of fixed sizes: at most a share alpha of them has p <= alpha, for each seed."""
+    size = np.arange(1.0, 9.0) ** 1.5
+    every = np.array(list(flips(8))).T * size[:, None]
+    for seed in range(5):
+        found = p_values(every, 63, seed)  # all flips of a group of 64, the identity counted as well
+        for alpha in (1 / 64, 2 / 64, 0.05, 0.1, 0.5):
+            assert (found <= alpha + 1e-12).mean() <= alpha
 
 
 @pytest.mark.parametrize("name", ["gmr", "hmr", "imr", "index(mrr)", "z(gmr)", "mean(2)"])
@@ -572,9 +591,9 @@ def test_names_are_escaped(nations):
     assert "% <script>\\| x and b have the same ranks" in comments
     assert all(line.startswith("% ") for line in comments)
     latex = er.compare(a=nations["transe"], b=nations["rotate"]).to_latex(digits=4)
-    assert r"a & b & $-0.1537$ & {[$-0.1978$, $-0.1093$]} & $<0.001$ \\" in latex
+    assert r"a & b & $-0.1537$ & {[$-0.1981$, $-0.1088$]} & $<0.001$ \\" in latex
     signs = er.compare(b=nations["rotate"], a=nations["transe"]).to_latex(digits=4)
-    assert "$+0.1537$ & {[$+0.1093$, $+0.1978$]}" in signs
+    assert "$+0.1537$ & {[$+0.1088$, $+0.1981$]}" in signs
 
 
 def test_the_rule_for_unseen_entities_only_matters_if_it_made_a_difference(tmp_path):

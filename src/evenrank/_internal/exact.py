@@ -52,6 +52,15 @@ class ExactSum:
                 units += part << by if by >= 0 else part >> -by  # denormals end in zeros
         return cls(units)
 
+    @classmethod
+    def of_count(cls, count: int) -> ExactSum:
+        """Return a whole number.
+
+        >>> ExactSum.of_count(3) == ExactSum.of(np.ones(3))
+        True
+        """
+        return cls(count << UNIT)
+
     def words(self) -> Ints:
         """Return the sum as 64-bit words, lowest first; the sign is that of the last word.
 

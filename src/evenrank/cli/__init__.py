@@ -46,6 +46,7 @@ COMMANDS = {
         "record": ("_published", "Your own record of published results: check, add."),
         "baseline": ("_chance", "Show the results of random ranking and of a constant scorer."),
         "explore": ("_chance", "Write an HTML page that adjusts published values for chance."),
+        "leaderboard": ("_chance", "Write an HTML page of published results, read against chance."),
     },
     "Data sets": {
         "data": ("_data", "Benchmark graphs: list, download, inspect."),

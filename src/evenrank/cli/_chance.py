@@ -38,13 +38,15 @@ from evenrank.errors import InputError
 from evenrank.graphs import atlas, load, registry
 from evenrank.graphs.approximate import MOST_ANSWERS, SUFFIX
 from evenrank.metrics.adjusted import index
+from evenrank.metrics.answers.null import QueryNull
 from evenrank.metrics.chance import Chance, Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import Metric
 from evenrank.metrics.tally import Histogram
 from evenrank.published import adjust, adjust_table, baseline
 from evenrank.ranks import Evaluation
-from evenrank.ranks.files import numbers, read_table
+from evenrank.ranks.files import numbers, of_rankings, read_table
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.task import Task
 
 # columns of a file of sizes, beside those of ranks
@@ -84,7 +86,7 @@ def chance_command(
     evenrank chance map --sizes 1000x50 --answers 3 --value 0.05
     """
     _check_one("the null distribution needs", data, sizes)
-    candidates: Histogram | Task
+    candidates: Histogram | Rankings | Task
     _known(chance, sizes)
     if answers is not None and sizes is None:
         raise InputError("--answers needs --sizes: the tasks of a graph have one answer each")
@@ -107,7 +109,7 @@ def chance_command(
     mean, std = null.mean(), null.std()
     content: dict[str, object] = {
         "metric": str(null.metric),
-        "tasks" if answers is None else "queries": null.count,
+        "queries" if isinstance(null, QueryNull) else "tasks": null.count,
         "mean": float(mean),
         "variance": float(null.var()),
         "std": float(std),
@@ -117,7 +119,7 @@ def chance_command(
     limits = None if data is None else atlas.bounds(data)
     if limits is not None:
         content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
-        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric)))
+        ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric), null.count))
         content |= {"mean from": ends[0], "mean to": ends[1]}
     if mean.error:
         content |= {"mean error": mean.error, "variance error": null.var().error}
@@ -171,7 +173,6 @@ def adjust_command(
     Examples
     --------
     evenrank adjust mrr=0.476 'hits@10=57.1' --data wn18rr
-    evenrank adjust hits@10=0.8 --data wn18rr-v1-ind --protocol grail
     evenrank adjust hoyt2022 -m mrr -o adjusted.csv
     """
     if data is None and sizes is None and len(values) == 1 and "=" not in values[0]:
@@ -195,7 +196,7 @@ def adjust_command(
     given = _values(values)
     _check_one("published values need", data, sizes)
     check_protocol(protocol, data, filter_, unseen)
-    ranked = None if sizes is None else _read_sizes(sizes)
+    ranked = None if sizes is None else _of_targets(_read_sizes(sizes), sizes)
     if protocol is not None:
         ranked = atlas.atlas(str(data), split, sides, protocol=protocol)
     made = adjust(
@@ -245,6 +246,7 @@ def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
     limits = atlas.bounds(data)
     if limits is None:
         return ()
+    targets = int(str(made.protocol.extra["tasks"]).replace(",", ""))
     name = registry.find(atlas.facts(data).data.removesuffix(SUFFIX)).title
     lines = [
         f"approximate: nobody counted the candidates of {name}; all of its {limits.most:,} entities are "
@@ -253,7 +255,7 @@ def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
     for metric in made.expressions:
         if not isinstance(metric, Metric):
             continue
-        nulls = limits.nulls(metric)
+        nulls = limits.nulls(metric, targets)
         levels = sorted(float(null.mean()) for null in nulls)
         indices = sorted(index(null)(made[metric]) for null in nulls)
         lines.append(
@@ -359,7 +361,18 @@ def explore_command(
         typer.echo(f"{path}: {size / 1000:,.0f} kB; open it in a browser")
 
 
-def _read_sizes(text: str) -> Histogram:
+def _of_targets(candidates: Histogram | Rankings, sizes: str) -> Histogram:
+    """Check that these are numbers of candidates of single targets."""
+    if isinstance(candidates, Rankings):
+        raise InputError(
+            "published values are adjusted for queries with one answer each",
+            got=f"{sizes}, a file of rankings",
+            do="evenrank chance METRIC --sizes FILE prints chance level and standard deviation",
+        )
+    return candidates
+
+
+def _read_sizes(text: str) -> Histogram | Rankings:
     if os.path.isfile(text):  # false for lists that are longer than names may be
         return _sizes_from_file(Path(text))
     size: list[int] = []
@@ -378,7 +391,7 @@ def _read_sizes(text: str) -> Histogram:
     return read_sizes(size, count)
 
 
-def _sizes_from_file(path: Path) -> Histogram:
+def _sizes_from_file(path: Path) -> Histogram | Rankings:
     if path.suffix.lower() == ".txt":
         words = as_utf8(content(path), path).decode().split()
         bad = next((word for word in words if not is_whole(word)), None)
@@ -387,7 +400,9 @@ def _sizes_from_file(path: Path) -> Histogram:
                 f"{path}: every line must be a number of candidates", got=repr(bad) if bad else "nothing"
             )
         return read_sizes([int(word) for word in words])
-    frame, _ = read_table(path)
+    frame, protocol = read_table(path)
+    if of_rankings(frame.schema, protocol):
+        return Rankings.load(path)
     with errors_name_file(str(path)):
         have: dict[str, str] = {}
         for column in frame.columns:
@@ -405,3 +420,31 @@ def _sizes_from_file(path: Path) -> Histogram:
         got=f"columns {', '.join(frame.columns)}",
         allowed="size[, count[, weight]], or a file of ranks with candidates",
     )
+
+
+@app.command("leaderboard")
+def leaderboard_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.html).")] = Path(
+        "leaderboard.html"
+    ),
+    form: TableOrJson = "table",
+) -> None:
+    """Write an HTML page of published results, read against chance.
+
+    The page has the record of published results: by data set and across data sets, as printed and
+    adjusted for chance, with the source of every value.
+
+    Examples
+    --------
+    evenrank leaderboard
+    evenrank leaderboard -o page.html
+    """
+    from evenrank.report import leaderboard
+
+    check_place(out)
+    path = leaderboard(out)
+    size = path.stat().st_size
+    if form == "json":
+        echo_json({"file": str(path), "bytes": size})
+    else:
+        typer.echo(f"{path}: {size / 1000:,.0f} kB; open it in a browser")

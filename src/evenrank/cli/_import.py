@@ -367,9 +367,8 @@ def _trec(
 
     Examples
     --------
-    evenrank import trec run.txt --qrels qrels.txt -m map,ndcg@10
     evenrank import trec run.txt --qrels qrels.txt --ties trec_eval -o run.parquet
-    evenrank import trec run.txt --qrels qrels.txt --candidates 60 --answers apart
+    evenrank import trec run.txt --qrels qrels.txt --candidates 60 -m map,ndcg@10
     """
     shared: dict[str, Any] = {
         "relevant": relevant,

@@ -49,21 +49,23 @@ class Bounds(NamedTuple):
     least: int
     most: int
 
-    def nulls(self, metric: str | Metric | Statistic) -> tuple[Null, Null]:
+    def nulls(self, metric: str | Metric | Statistic, targets: int = 1) -> tuple[Null, Null]:
         """Return the null distributions of a metric where all targets have the fewest or the most.
 
         Parameters
         ----------
         metric : str or Metric
             The metric.
+        targets : int, default 1
+            The number of targets, on which the expected value of a geometric mean depends, but not that
+            of an arithmetic one.
 
         Returns
         -------
         tuple of Null
-            With the fewest candidates, and with the most; for a single target, as the expected value
-            does not depend on their number.
+            With the fewest candidates, and with the most.
         """
-        return chance(metric, [self.least]), chance(metric, [self.most])
+        return chance(metric, {self.least: targets}), chance(metric, {self.most: targets})
 
 
 def bounds(entry: Entry) -> Bounds:

@@ -307,7 +307,7 @@ def names() -> list[str]:
 
 
 def approximations() -> list[str]:
-    """List the data sets that are approximated, as nobody counted their candidates.
+    """List the data sets whose numbers of candidates follow from their sizes: exactly, or approximately.
 
     Returns
     -------

@@ -112,7 +112,10 @@ def ask(
         extra={} if dated is None else {TIMED: f"{dated[2]} filter" if filters else "no filter"},
     )
     task = Task(tuple(part for one in parts for part in one.parts), facts, graph.vocabulary)
-    return sample(task, int(candidates), seed) if isinstance(candidates, int | np.integer) else task
+    if not isinstance(candidates, int | np.integer):
+        return task
+    each = rules is not None and rules.negatives is not None
+    return sample(task, int(candidates), seed, each=each)
 
 
 def _filters(graph: Graph, filter: Any) -> tuple[str, ...]:  # noqa: A002  # the field's word for it

@@ -463,7 +463,9 @@ def _needs_k(text: str, name: str = "hits") -> UnknownMetricError:
 def _unknown(text: str, part: str | None = None) -> UnknownMetricError:
     """Describe an unknown metric, or the part of an expression that is unknown."""
     names, aliases = [*NAMES, *_defined], [*ALIASES, *QUERY_NAMES]
-    do = advice(text, part or text, names, aliases, [*HITS_NAMES, *_NEED_CUTOFF, *WITH_CUTOFF])
+    do = advice(
+        text, part or text, names, aliases, [*HITS_NAMES, *_NEED_CUTOFF, *WITH_CUTOFF, "mrr", "ndcg"]
+    )
     do += " `" if do.endswith("?") else "; `"
     return UnknownMetricError(
         "unknown metric", got=repr(text), do=f"{do}evenrank evaluate --list` lists all metrics"

@@ -28,6 +28,7 @@ from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Graph, Unseen
 from evenrank.graphs.atlas import Filter, Sides
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.chance import Chance, Dependent, NullDistribution, SizesLike, read_sizes
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
@@ -326,6 +327,9 @@ def baseline(
     candidates = Setting.of(data, split, sides, filter, unseen, chance).candidates()
     wanted = list(dict.fromkeys(map(parse, listed(metrics))))
     wanted = wanted or [e for e in default_expressions(wide=False) if not isinstance(e, Adjusted)]
+    for expression in wanted:
+        if isinstance(metric := bare(expression), QueryMetric):
+            raise metric.not_of_ranks()
     constant = candidates.constant()
     rows = [_column(expression, candidates.null(bare(expression)), constant) for expression in wanted]
     return Evaluation(

@@ -233,8 +233,8 @@ def audit(
     Returns
     -------
     Audit
-        The findings. Notes list unknown data sets, whose number of candidates is not used, and unknown
-        metrics, which are not checked, once each.
+        The findings. Notes list unknown data sets, whose number of candidates is not used, and metrics
+        that are unknown or have no null distribution, which are not checked, once each.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def audit(
     if unknown.data:
         notes.append(f"not in the atlas, checked without candidates: {', '.join(unknown.data)}")
     if unknown.metrics:
-        notes.append(f"unknown metrics, not checked: {', '.join(unknown.metrics)}")
+        notes.append(f"metrics not checked: {', '.join(unknown.metrics)}")
     return _audited(runs, [], notes)
 
 

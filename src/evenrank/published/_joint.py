@@ -58,7 +58,7 @@ class Limit:
     --------
     >>> values = {"hits@1": "0.20", "hits@10": "0.50", "mr": "8.0", "mrr": "0.245"}
     >>> print(*misfits([PublishedValue.of(*one) for one in values.items()], most=100))
-    hits@1=0.20 and mr=8.0 imply mrr >= 0.277553 among at most 100 candidates, but mrr=0.245 is at
+    hits@1=0.20 and mr=8.0 imply mrr >= 0.277... among at most 100 candidates, but mrr=0.245 is at
     most 0.2455
     """
 

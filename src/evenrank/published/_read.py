@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from evenrank._internal.files import as_path, expanded
 from evenrank._internal.reading import content
-from evenrank.errors import EvenrankError, InputError, UnknownMetricError
+from evenrank.errors import EvenrankError, InputError, NullDistributionError, UnknownMetricError
 from evenrank.graphs import Graph
 from evenrank.metrics.adjusted import Expression
 from evenrank.published._setting import Setting
@@ -69,7 +69,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
         wide = _wide(columns, skipped)
         if not rows:
             raise InputError("no results", got="nothing but column names")
-    unknown = _unknown(rows, default, find, wide)
+    unknown = _unknown(rows, default, find, wide, tolerant=skipped is not None)
     if skipped is None:
         unknown.check(name)
     else:
@@ -102,9 +102,14 @@ Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells 
 
 
 def _unknown(
-    rows: Rows, default: Setting, find: Callable[..., Setting], wide: Mapping[str, Expression]
+    rows: Rows,
+    default: Setting,
+    find: Callable[..., Setting],
+    wide: Mapping[str, Expression],
+    *,
+    tolerant: bool,
 ) -> Unknown:
-    """Find the data sets and metrics of a table that are not known."""
+    """Find the data sets and metrics of a table that are not known; or not adjustable, if tolerant."""
     unknown = Unknown({}, {})
     for data in dict.fromkeys(row["data"] for _, row in rows if isinstance(row["data"], str)):
         try:
@@ -113,7 +118,11 @@ def _unknown(
         except InputError:
             unknown.data[data] = None
     for metric in dict.fromkeys(row["metric"] for _, row in rows if not wide):
-        if metric and _metric(metric) is None:
+        try:
+            known = not metric or _metric(metric) is not None
+        except NullDistributionError:  # its line has an error that says why
+            known = not tolerant
+        if not known:
             unknown.metrics[metric] = None
     return unknown
 
@@ -224,7 +233,12 @@ def _wide(columns: Collection[str], skipped: Unknown | None = None) -> dict[str,
         raise InputError(f"no column {missing}", got=got, allowed=allowed, do=do)
     metrics: dict[str, Expression] = {}
     for column in others:
-        metric = None if long else _metric(column)
+        try:
+            metric = None if long else _metric(column)
+        except NullDistributionError:
+            if skipped is None:
+                raise
+            metric = None
         if metric is None and skipped is not None:
             skipped.metrics[column] = None
             continue

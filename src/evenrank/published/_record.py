@@ -127,8 +127,8 @@ class Recorded:
     where : str
         The file in which the value is printed.
     origin : str
-        own: of the source's own experiments. computed: from ranks that the source published. copied: a
-        paper's own value, in a copy. quoted: a value of others.
+        Whose it is. own: of the source's own experiments. computed: from ranks that the source
+        published. copied: a paper's own value, in a copy. quoted: a value of others.
     run : int
         Rows with the same number are values of one evaluation: one row of a table in the source.
     note : str
@@ -307,7 +307,7 @@ class Record(Shown):
             found[-1] = Chances(by["chance"], by["index"], by["z"] if known.tasks else nan)
         notes = [*self.notes]
         assumed = sum(
-            one.unseen == "unknown" and isfinite(two.index)
+            one.unseen == "unknown" and one.candidates == "all" and isfinite(two.index)
             for one, two in zip(self.values, found, strict=True)
         )
         if assumed:

@@ -31,6 +31,7 @@ from evenrank.ranking.resume import Checkpoint, open_folder
 from evenrank.ranking.scorer import Factored, Factoring, Movable, Scorer
 from evenrank.ranks.dependence import Crossings
 from evenrank.ranks.presets import PRESETS, Yardstick
+from evenrank.ranks.protocol import SIDES
 from evenrank.ranks.protocol import Protocol as Facts
 from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.ranks import Ranks, Work
@@ -432,13 +433,16 @@ def _factored(scorer: Any, part: Part) -> Factored | None:
     elif isinstance(scorer, Factoring):
         factored, size = scorer.factored(part.side), scorer.size(part.side)
     if size != part.size:
+        of_graph = part.side in SIDES
         raise InputError(
             f"the model has {size:,} candidates on side {part.side}, the task {part.size:,}",
             do=[
                 "rank on the graph the model was trained on; if it only knows the entities of the "
                 "training split, load the graph with ",
                 Option("unseen", "drop"),
-            ],
+            ]
+            if of_graph
+            else "number the candidates of the task as those of the model",
         )
     return factored
 

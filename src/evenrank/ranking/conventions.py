@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from evenrank._internal.arrays import is_tensor
 from evenrank.errors import InputError
 from evenrank.ranking.adapters import PARTS, QueryScorer, TripleScorer, described, name_of
 from evenrank.ranking.modules import is_module, unwrapped
@@ -50,9 +53,11 @@ def adapted(scorer: Any) -> Any:
         )
     method = getattr(scorer, "score", None)
     if isinstance(scorer, type) or not (callable(method) or callable(scorer)):
+        matrix = (isinstance(scorer, np.ndarray) or is_tensor(scorer)) and scorer.ndim == 2
         raise InputError(
             "not a model",
             got=described(scorer),
+            do="er.Rankings.from_scores ranks a matrix of scores" if matrix else None,
             allowed="a model of evenrank.models, a Factored, a torch module with forward(h, r, t), an "
             "object with score(queries, candidates), or a function of queries and candidates or h, r, t",
         )

@@ -32,8 +32,16 @@ def recommendation(
     """Create the task of `Task.recommendation`."""
     asked, seen = read("test", test), read("train", () if train is None else train)
     shapes = [one.shape for one in (asked, seen) if one.shape is not None]
+    if len({shape[1] for shape in shapes}) > 1:
+        raise InputError(
+            "test and train must have the same items", got=" and ".join(f"{s[1]:,}" for s in shapes)
+        )
     if items is None and not shapes:
         raise InputError("the number of items is required", do="pass it as items=")
+    many = shapes[0][1] if items is None else columns.integer("items", items, 1)
+    for name, one in (("test", asked), ("train", seen)):
+        wrong = f"an item of {name} is not below the number of items, {many:,}"
+        columns.reject(one.items >= many, one.items, wrong)
     occur = np.unique(np.concatenate([asked.users, seen.users]))
     if users is not None:
         users = columns.integer("users", users, 1)
@@ -47,7 +55,7 @@ def recommendation(
     return Task.of(
         asked.users[:, None],
         asked.items,
-        size=max(shape[1] for shape in shapes) if items is None else items,
+        size=many,
         known=(
             np.concatenate([asked.users, seen.users])[:, None],
             np.concatenate([asked.items, seen.items]),
@@ -75,6 +83,12 @@ def read(name: str, given: Any) -> Interactions:
             raise InputError(
                 f"{name} must be rows of user and item, or user, item and gain, or a sparse matrix",
                 got=columns.described(table),
+            )
+        if any(isinstance(value, str) for value in table[:1].ravel().tolist()):
+            raise InputError(
+                f"users and items of {name} must be whole numbers from 0",
+                got=columns.described(table[0]),
+                do="number the names: np.unique(names, return_inverse=True)",
             )
         users, items, shape = table[:, 0], table[:, 1], None
         gains = table[:, 2] if table.shape[1] == 3 else None

@@ -355,7 +355,14 @@ class Rankings(Rows):
             raise InputError(
                 "relevant must have the shape of scores", got=f"{worth.shape} and {matrix.shape}"
             )
-        gain = _gains(worth.ravel(), worth.size).reshape(worth.shape)
+        wrong = ~np.isfinite(worth) | (worth < 0)
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise InputError(
+                "gains must be finite and not negative",
+                got=f"{worth[row, column]} (query {row}, candidate {column})",
+            )
+        gain = worth.astype(float)
         there = np.ones(matrix.shape, dtype=bool)
         if known is not None:
             mask = columns.as_array("known", known)

@@ -18,17 +18,22 @@ from evenrank.ranks.task import Part, Task, in_place
 FULL, DRAW = "full_candidates", "draw"  # keys of sampled tasks: number of all candidates; shared sample
 
 
-def sample(task: Task, k: int, seed: int = 0) -> Task:
+def sample(task: Task, k: int, seed: int = 0, *, each: bool = False) -> Task:
     """Sample `k` candidates per query from those that are neither known answers nor targets.
 
     The sample depends on the seed and the query only, so a query has the same sample in every task. If
     fewer than `k` candidates are left, all are taken. A key stores the number of all candidates of each
     target, with which `estimate_full` estimates the metrics of the full ranking; it is absent if targets
     of a query compete, which are then candidates besides the sample.
+
+    With `each`, every target has a sample of its own, which depends on the target, too, as in GraIL.
+    Other targets of its query may be in it if they are not known.
     """
     k = columns.integer("the number of sampled candidates", k, 1)
     seed = columns.integer("seed", seed, 0)
     parts = []
+    if each:
+        task = replace(task, parts=tuple(map(_each, task.parts)))
     for part in task.parts:
         if part.lists is not None:
             raise InputError("lists of candidates cannot be sampled")
@@ -38,7 +43,8 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
             np.concatenate([part.known.values, part.targets]),
             queries,
         )
-        drawn = _draw(part.queries, taken, part.size, k, seed)
+        asked = np.column_stack([part.queries, part.targets]) if each else part.queries
+        drawn = _draw(asked, taken, part.size, k, seed)
         lists = Lists.grouped(
             np.concatenate([drawn.owner, part.query_of]),
             np.concatenate([drawn.values, part.targets]),
@@ -56,6 +62,18 @@ def sample(task: Task, k: int, seed: int = 0) -> Task:
         beside = replace(how, with_targets=True)  # not a sample of the candidates alone
         return replace(sampled, protocol=replace(task.protocol, candidates=beside))
     return replace(sampled, parts=tuple(_with_draws(task, parts)))
+
+
+def _each(part: Part) -> Part:
+    """Make each target a query of its own."""
+    rows = part.query_of
+    return replace(
+        part,
+        queries=part.queries[rows],
+        first=np.arange(len(rows) + 1),
+        known=part.known.select(rows),
+        group=part.group[rows],
+    )
 
 
 def _with_draws(task: Task, parts: Sequence[Part]) -> Iterator[Part]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evenrank.report.document import Given
     from evenrank.stats import On
 
-__all__ = ["explore", "latex", "report"]
+__all__ = ["explore", "latex", "leaderboard", "report"]
 
 
 def report(
@@ -223,3 +223,34 @@ def explore(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = Tr
     from evenrank.report.explorer import write
 
     return write(path, *metrics, progress=progress)
+
+
+def leaderboard(path: str | os.PathLike[str]) -> Path:
+    """Write a page with the record of published results, read against chance, offline.
+
+    The page selects results by data set, metric, protocol, origin and year, and sorts them by their
+    value, adjusted index or z-score. It shows progress over the years beside the chance level, models by
+    data sets, the source of every value, and values that, as printed, cannot come from one set of ranks.
+
+    Parameters
+    ----------
+    path : path-like
+        File to write (.html).
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+
+    See Also
+    --------
+    evenrank.published.results : The record of published results.
+    """
+    from evenrank.report.board import write
+
+    return write(path)

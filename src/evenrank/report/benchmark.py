@@ -29,10 +29,9 @@ from evenrank.graphs.strata import STRATA, strata
 from evenrank.metrics.answers.metric import QueryMetric, for_answers
 from evenrank.metrics.answers.null import QueryNull
 from evenrank.metrics.answers.shapes import Shapes
-from evenrank.metrics.answers.tally import QueryTally
 from evenrank.metrics.chance import Null, NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.metrics.tally import Histogram, Tally
+from evenrank.metrics.tally import Histogram
 from evenrank.ranks.evaluation import COUNT
 from evenrank.ranks.files import KeyColumns, says_rankings
 from evenrank.ranks.protocol import TASK, Protocol, shared
@@ -183,25 +182,26 @@ class Benchmark:
         ends = np.cumsum(np.bincount(group, minlength=len(values)))
         yield from zip(map(str, values), np.split(order, ends[:-1]), strict=True)
 
-    def tallies(
-        self, group: Ints, count: int, metric: Metric | Statistic | QueryMetric
-    ) -> list[list[Tally]] | list[list[QueryTally]]:
-        """Tally each group of rows, for every model; rows are sorted once for all groups."""
-        rankings = [one for one in self.models.values() if isinstance(one, Rankings)]
-        if rankings:
+    def sizes_by_group(self, group: Ints, count: int) -> list[Histogram] | list[Shapes]:
+        """Count the numbers of candidates in each group of rows; rows are sorted once for all groups."""
+        first = self.first
+        if isinstance(first, Rankings):
             ends = np.cumsum(np.bincount(group, minlength=count))
             parts = np.split(np.argsort(group, kind="stable"), ends[:-1])
-            return [[one[rows].tally(metric) for one in rankings] for rows in parts]
-        first, models = self.first, [r for r in self.models.values() if isinstance(r, Ranks)]
+            return [first[rows].shapes() for rows in parts]
         weight = np.ones(len(self)) if first.weights is None else first.weights
         weighs = weight > 0
-        group, weight = group[weighs], weight[weighs]
-        sizes = _split(count, group=group, candidates=first.candidates[weighs], weight=weight)
-        ranks = [
-            _split(count, group=group, better=r.better[weighs], equal=r.equal[weighs], weight=weight)
-            for r in models
+        every = Histogram.of(
+            group=group[weighs], candidates=first.candidates[weighs], weight=weight[weighs]
+        )
+        ends = np.searchsorted(every["group"], np.arange(count + 1))
+        return [
+            Histogram(
+                {name: every[name][start:stop] for name in ("candidates", "weight")},
+                every.counts[start:stop],
+            )
+            for start, stop in pairwise(ends.tolist())
         ]
-        return [[Tally(of_model[i], sizes[i]) for of_model in ranks] for i in range(count)]
 
 
 def null_of(metric: Metric | Statistic | QueryMetric, sizes: Histogram | Shapes) -> Null:
@@ -213,17 +213,6 @@ def null_of(metric: Metric | Statistic | QueryMetric, sizes: Histogram | Shapes)
     if isinstance(metric, QueryMetric):
         raise metric.not_of_ranks()
     return NullDistribution(metric, sizes)
-
-
-def _split(count: int, **found: Any) -> list[Histogram]:
-    """Count equal rows, separately for each value of the first column."""
-    every = Histogram.of(**found)
-    name, *others = found
-    ends = np.searchsorted(every[name], np.arange(count + 1))
-    return [
-        Histogram({k: every[k][start:stop] for k in others}, every.counts[start:stop])
-        for start, stop in pairwise(ends.tolist())
-    ]
 
 
 def read(path: Path, candidates: int | None = None, keys: KeyColumns | None = None) -> list[Source]:

@@ -9,6 +9,8 @@ same numbers of candidates share one entry.
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,7 @@ from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
-from evenrank.graphs.atlas import Filter, Sides, facts, names
+from evenrank.graphs.atlas import Filter, Sides, names, packaged, splits
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.grammar import Metrics, listed
@@ -33,9 +35,10 @@ HITS = (1, 3, 5, 10, 20, 50, 100)
 METRICS = ("mrr", *(f"hits@{k}" for k in HITS), "ndcg", "igmr", "imr", "hmr", "gmr", "mr", "mean(2)")
 FILTERS: tuple[Filter, ...] = ("all", None)
 PAPER = "hoyt2022"
+STORED = "explorer.json.gz"
+ATLAS = ("atlas.json.gz", "structure.json.gz")
 TASKS = (1, 100, 10_000)
 SIZES = sorted({*range(1, 11), *HITS, *(round(10 ** (step / 12)) for step in range(12, 73))})
-PLACE = "{{atlas}}"
 
 
 def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True) -> Path:
@@ -43,24 +46,84 @@ def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True
     path = as_path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError("the explorer is an .html file", got=path.name)
-    template = files("evenrank.report").joinpath("explorer.html").read_text(encoding="utf-8")
     with replacing(path) as file:
         file.touch()  # fail before the work, not after it
         content = {"version": evenrank.__version__, **compute(listed(metrics) or METRICS, progress)}
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        # "<" is escaped, so that no text can end the script element
-        file.write_text(template.replace(PLACE, text.replace("<", r"\u003c")), encoding="utf-8")
+        file.write_text(filled("explorer.html", content), encoding="utf-8")
     return path
+
+
+def filled(template: str, content: Any) -> str:
+    """Return a page with its content, and with the style and the functions that pages share."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    page = _read(template)
+    for name, part in (("style", _read("pages.css")), ("numbers", _read("numbers.js"))):
+        page = page.replace(f"{{{{{name}}}}}\n", part)
+    # "<" is escaped, so that no text can end the script element
+    return page.replace("{{content}}", text.replace("<", r"\u003c"))
+
+
+def _read(name: str) -> str:
+    return files("evenrank.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, Any]:
     """Return the content of the page: null distributions, the sweep, and published results."""
     plain = [PublishedValue(adjustable(name), 0.0) for name in metrics]
     wanted = list(dict.fromkeys(given.metric for given in plain))
+    stored = _stored() if list(map(str, wanted)) == list(METRICS) else None
+    if stored is not None:  # data sets of one's own are added to those of the package
+        there = {one["name"] for one in stored["data"]}
+        own = [name for name in names() if name not in there]
+        data, levels = _levels_of(own, wanted, progress, first=len(stored["levels"]))
+        data, levels, curves = [*stored["data"], *data], [*stored["levels"], *levels], stored["sweep"]
+    else:
+        data, levels = _levels_of(names(), wanted, progress)
+        curves = sweep(wanted)
+    return {
+        "metrics": [_describe(metric) for metric in wanted],
+        "data": data,
+        "levels": levels,
+        "published": _results(wanted),
+        "sweep": curves,
+    }
+
+
+def store(path: Path, *, progress: bool = False) -> None:
+    """Write what the page says of the data sets of the package, which takes half a minute to compute."""
+    wanted = [adjustable(name) for name in METRICS]
+    metrics = [metric for metric in wanted if isinstance(metric, Metric)]
+    data, levels = _levels_of(packaged(), metrics, progress)
+    content = {"of": _atlas(), "data": data, "levels": levels, "sweep": sweep(metrics)}
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    with replacing(path) as file:
+        file.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _stored() -> dict[str, Any] | None:
+    """Read what `store` wrote; None if the atlas has changed since."""
+    place = files("evenrank.report").joinpath(STORED)
+    if not place.is_file():
+        return None
+    content: dict[str, Any] = json.loads(gzip.decompress(place.read_bytes()))
+    return content if content["of"] == _atlas() else None
+
+
+def _atlas() -> str:
+    """Return the hash of the files of the atlas."""
+    folder = files("evenrank.graphs")
+    contents = (folder.joinpath(name).read_bytes() for name in ATLAS)
+    return hashlib.sha256(b"".join(contents)).hexdigest()[:16]
+
+
+def _levels_of(
+    names: Sequence[str], wanted: Sequence[Metric | Statistic], progress: bool, first: int = 0
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Compute chance levels of data sets; equal ones are computed once, and numbered from `first`."""
     known: dict[bytes, int] = {}
     several: list[Candidates] = []
     data = []
-    for name in names():
+    for name in names:
         rows = {}
         for setting in settings(name):
             candidates = setting.candidates()
@@ -69,7 +132,7 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
             if known_pairs is not None:
                 same += known_pairs.shares.tobytes() + known_pairs.mass.tobytes()
             if same not in known:
-                known[same] = len(several)
+                known[same] = first + len(several)
                 several.append(candidates)
             rows[key(setting)] = known[same]
         data.append({"name": name, **_about(name), "levels": rows})
@@ -78,19 +141,17 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
         for candidates in several:
             found.append(_levels(candidates, wanted))
             bar.advance()
-    return {
-        "metrics": [_describe(metric) for metric in wanted],
-        "data": data,
-        "levels": found,
-        "published": _results(wanted),
-        "sweep": sweep(wanted),
-    }
+    return data, found
 
 
 def settings(name: str) -> Iterator[Setting]:
-    """Yield all evaluation settings of a data set: split, sides, filter and unseen."""
+    """Yield all evaluation settings of a data set: split, sides, filter and unseen.
+
+    Training triples are left out, as nobody publishes results on them.
+    """
     for unseen in get_args(Unseen):
-        for split in facts(name, unseen=unseen).triples:
+        counted = splits(name, unseen=unseen)
+        for split in [one for one in counted if one != "train"] or counted:
             for sides, filtered in product(get_args(Sides), FILTERS):
                 yield Setting(name, split, sides, filtered, unseen)
 

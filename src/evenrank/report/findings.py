@@ -47,6 +47,7 @@ from evenrank.stats import (
     compare,
     intervals,
     plural,
+    values_by_group,
 )
 from evenrank.stats.averages import AVERAGES
 
@@ -356,37 +357,34 @@ class Findings:
         first, *others = benchmark.aligned.values()
         sample = Sample(first, self.ties, unit=benchmark.unit, groups=group_of)
         samples = [sample, *map(sample.of_model, others)]
-        bounds = [  # in all groups at once: one call for each of a thousand relations takes too long
-            list(zip(bounds_by_group(sample, self.lead, self.level), sample.units_by_group, strict=True))
-            for sample in samples
-        ]
-        tallies = benchmark.tallies(group_of, len(groups), self.lead)
+        # in all groups at once: one call for each of a thousand relations takes too long
+        values = [values_by_group(one, self.lead).tolist() for one in samples]
+        bounds = [bounds_by_group(one, self.lead, self.level) for one in samples]
+        sizes = benchmark.sizes_by_group(group_of, len(groups))
         return [
-            self._group(value, tallies[i], [of_model[i] for of_model in bounds])
-            for i, (value, _) in enumerate(groups)
-            if tallies[i][0].count  # not all of weight zero
+            self._group(value, sizes[i], [x[i] for x in values], [x[i] for x in bounds], units)
+            for i, ((value, _), units) in enumerate(zip(groups, sample.units_by_group, strict=True))
+            if sizes[i].total  # not all of weight zero
         ]
 
     def _group(
-        self, value: str, tallies: Sequence[Tally | QueryTally], bounds: Sequence[tuple[Bounds, int]]
+        self,
+        value: str,
+        sizes: Histogram | Shapes,
+        raw: Sequence[float],
+        bounds: Sequence[Bounds],
+        units: int,
     ) -> Group:
         level = nan
         try:
-            null = null_of(self.lead, sizes_of(tallies[0]))
+            null = null_of(self.lead, sizes)
             level = float(null.mean())
             line = Adjusted("index", self.lead).map(null)
-            raw = [value_of(self.lead, tally, self.ties) for tally in tallies]
         except (DegenerateError, NullDistributionError):
-            line, raw = Affine(nan, nan), [nan] * len(tallies)
+            line = Affine(nan, nan)
         assert isinstance(line, Affine)
-        return Group(
-            value,
-            tallies[0].count,
-            level,
-            tuple(
-                _on_index(line, x, found, units) for x, (found, units) in zip(raw, bounds, strict=True)
-            ),
-        )
+        found = [_on_index(line, x, ends, units) for x, ends in zip(raw, bounds, strict=True)]
+        return Group(value, sizes.total, level, tuple(found))
 
     def _kinds(self, benchmark: Benchmark) -> list[str]:
         """Return the keys with few values, such as side and cardinality."""

@@ -18,7 +18,7 @@ whether a model that is better on one data set is better on others (`across_data
 - `sampled`        full rankings estimated from sampled candidates
 """
 
-from evenrank.stats._bounds import Bounds, bounds_by_group
+from evenrank.stats._bounds import Bounds, bounds_by_group, values_by_group
 from evenrank.stats._evaluate import evaluate
 from evenrank.stats._intervals import Interval, Intervals, Method, check_level, intervals, plural
 from evenrank.stats._join import (
@@ -76,5 +76,6 @@ __all__ = [
     "summarize_runs",
     "target_keys",
     "unit_name",
+    "values_by_group",
     "with_targets",
 ]

@@ -18,8 +18,9 @@ from evenrank._internal.arrays import Floats, Function, Ints
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression
 from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.metrics.tally import Histogram
+from evenrank.metrics.tally import Histogram, Tally
 from evenrank.ranks.evaluation import bare
+from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.selection import rows_of
 from evenrank.stats._sample import Expansion, Sample, StandardError
 
@@ -159,6 +160,35 @@ def bounds_by_group(
         Bounds() if isnan(mean) else Bounds(max(low, least), min(high, most), error.size)
         for mean, low, high, error in zip(means.tolist(), *ends.tolist(), errors, strict=True)
     ]
+
+
+def values_by_group(sample: Sample, metric: Metric | Statistic | QueryMetric) -> Floats:
+    """Compute a metric in each fixed group of a sample.
+
+    Parameters
+    ----------
+    sample : Sample
+        The targets, with their groups.
+    metric : Metric, Statistic or QueryMetric
+        The metric.
+
+    Returns
+    -------
+    ndarray
+        The values; NaN in groups without targets, or where all have weight zero.
+    """
+    expansion = expand(sample, metric)
+    if expansion is not None:  # in all groups at once, as these may be a thousand relations
+        return expansion.terms.value(expansion.means)
+    r = sample.ranks
+    assert not isinstance(r, Rankings)
+    assert not isinstance(metric, QueryMetric)
+    values = np.full(sample.groups, nan)
+    for group in np.unique(sample.group[sample.weight > 0]).tolist():
+        rows = np.flatnonzero(sample.group == group)
+        mine = Tally.of_checked(r.better[rows], r.equal[rows], r.candidates[rows], sample.weight[rows])
+        values[group] = metric(mine, sample.ties)
+    return values
 
 
 def _margins(

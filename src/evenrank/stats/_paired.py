@@ -473,11 +473,6 @@ class Difference(NamedTuple):
     to_metric: Callable[[float], float]
 
     @property
-    def couple(self) -> tuple[str, str, str]:
-        """The metric and both models."""
-        return str(self.pair.metric), self.pair.first, self.pair.second
-
-    @property
     def units(self) -> Floats:
         """The differences of the units."""
         return self.by.net(self.x)
@@ -560,22 +555,13 @@ def _permuted(
         rows = [i for i, one in enumerate(kinds) if one == kind]
         some = [made[i] for i in rows]
         by = some[0].by
-        # with the pairs of one model, the sums of all others follow from few
-        first = {d.pair.metric: d.pair.first for d in reversed(some)}
-        others = [
-            d
-            for d, other in zip(made, kinds, strict=True)
-            if other != kind and other[1] == kind[1] and d.pair.first == first.get(d.pair.metric)
-        ]
         found = _significance.permutation(
             np.column_stack([d.units for d in some]),
             by.total(by.weight),
             level,
             samples,
             seed,
-            [d.couple for d in some],
             np.nan_to_num([d.stretch for d in some], nan=1.0),
-            [(d.couple, by.net(d.x)) for d in others],
         )
         p[rows] = found.p
         for i, low, high in zip(rows, found.low.tolist(), found.high.tolist(), strict=True):

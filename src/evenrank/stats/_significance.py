@@ -6,13 +6,22 @@ the other sign. It tests the metric itself, though it adds terms: with the two m
 `(s + t) / 2` and `(s - t) / 2`, flips change `t` alone, and `|G((s + t) / 2) - G((s - t) / 2)|` grows
 with `|t|` for every monotone G. So the difference of two GMRs, or of two indices, is as extreme among
 all flips as the difference of the mean terms.
+
+Flips are drawn from a random subgroup of all of them. Each unit u gets a random code c_u of m bits, and
+flip h, another number of m bits, changes the sign of u if `h & c_u` has an odd number of bits. All 2^m
+flips are a group, so flips drawn from it without replacement, together with the identity, make the test
+exact for any codes (Hemerik and Goeman 2018, doi:10.1007/s11749-017-0571-1). Over random codes, each
+flip but the identity is uniform among all 2^n, and any two are independent of each other. So the
+p-value has the mean and the variance that it has with signs drawn one by one. But the sums of all flips
+are a Walsh-Hadamard transform of the sums by code, which costs next to nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from functools import cache
 from math import copysign, inf, log2, sqrt
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,11 +29,8 @@ from evenrank._internal.arrays import Floats, Ints
 from evenrank.stats._sample import ROUNDING, StandardError
 
 Test = Literal["permutation", "t", "wilcoxon"]
-Couple: TypeAlias = tuple[str, str, str]  # a metric, and two models
 Correction = Literal["holm", "bonferroni", "bh", "none"]
-BLOCK = 4_000_000  # signs drawn at once
-CACHED = 1_000_000  # signs summed at once
-KEPT = 10_000_000  # sums of flips in memory at once
+AT_ONCE = 7  # bits of codes that one matrix product transforms
 
 
 class Permuted(NamedTuple):
@@ -41,18 +47,14 @@ def permutation(
     level: float,
     samples: int,
     seed: int,
-    couples: Sequence[Couple] = (),
     stretch: Floats | float = 1.0,
-    others: Sequence[tuple[Couple, Floats]] = (),
 ) -> Permuted:
     """Test each column of differences by two-sided sign flips, and find the means they do not reject.
 
     If there are at most `samples` flips of the k nonzero differences, the p-value is of all `2^k`;
     otherwise `samples` random ones are drawn, and the observed one is counted with them (Phipson and
-    Smyth 2010). The matrix of signs is made in blocks. `couples` names the metric and the two models of
-    each column: the sums of many couples follow from those of fewer, also from those of `others`, which
-    are not tested. If units cross, the flips of one kind vary too little: `stretch` multiplies their
-    sums, by the ratio of both standard errors.
+    Smyth 2010). If units cross, the flips of one kind vary too little: `stretch` multiplies their sums,
+    by the ratio of both standard errors.
 
     For the interval, let D and W be the sums of a column and of the weights, and `D_s`, `W_s` those
     under the flip s. The flip is as extreme as the data, under the mean difference m, if
@@ -69,101 +71,75 @@ def permutation(
     few = (differences != 0).sum(axis=0) <= log2(samples)
     for column in np.flatnonzero(few):
         d = differences[differences[:, column] != 0, column]
-        sums, least = _observed(d)
-        each = (_extreme(flips @ d, sums, least, stretch[column]) for flips in _listed(len(d)))
-        p[column] = sum(each) / 2 ** len(d)
+        p[column] = _extreme(stretch[column] * _every(len(d)).sums(d), d) / 2 ** len(d)
     listed = rows <= log2(samples)
     own, count = (0, 2**rows) if listed else (1, samples)
     needed = int(np.floor((1.0 - level) * (count + own) * (1.0 + ROUNDING) - own))
     if needed < 0 and few.all():
         return Permuted(p, low, high)
-    step = max(1, KEPT // count)
-    for first in range(0, columns, step):
-        block = slice(first, first + step)
-        d = differences[:, block]
-        named = [*(couples[block] or [("", str(i), "") for i in range(d.shape[1])])]
-        every = np.column_stack([d, *(column for _, column in others)])
-        choices = [_basis(d, named), _basis(every, [*named, *(couple for couple, _ in others)])]
-        basis, mixed = min(choices, key=lambda made: len(made[0]))
-        both = np.column_stack([every[:, basis], weight])
-        blocks = _listed(rows) if listed else _drawn(rows, samples, seed)
-        sums = np.concatenate([flips @ both for flips in blocks])
-        flipped, total = sums[:, :-1] @ mixed[:, : d.shape[1]], weight.sum()
-        extreme = _extreme(flipped, *_observed(d), stretch[block])
-        p[block] = np.where(few[block], p[block], (extreme + 1) / (samples + 1))
-        for i in range(d.shape[1]) if needed >= 0 else ():
-            ratio, observed = stretch[first + i], d[:, i].sum()
-            gap, w = ratio * (observed - 2.0 * flipped[:, i]), ratio * (total - 2.0 * sums[:, -1])
-            # all means, if the flip changes no sign or, stretched, more than all
-            inside = np.abs(w) < total * (1.0 - ROUNDING)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ends = np.sort([(observed - gap) / (total - w), (observed + gap) / (total + w)], axis=0)
-            ends = np.where(inside, ends, [[-inf], [inf]])
-            low[first + i] = np.partition(ends[0], needed)[needed]
-            high[first + i] = np.partition(ends[1], count - 1 - needed)[count - 1 - needed]
+    flips = _every(rows) if listed else _drawn(rows, samples, seed)
+    total, weights = weight.sum(), flips.sums(weight)
+    for i in range(columns):
+        d = differences[:, i]
+        flipped, observed = stretch[i] * flips.sums(d), d.sum()
+        if not few[i]:
+            p[i] = (_extreme(flipped, d) + 1) / (samples + 1)
+        if needed < 0:
+            continue
+        w = stretch[i] * weights
+        # all means, if the flip changes no sign or, stretched, more than all
+        inside = np.abs(w) < total * (1.0 - ROUNDING)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = np.sort(
+                [(observed - flipped) / (total - w), (observed + flipped) / (total + w)], axis=0
+            )
+        ends = np.where(inside, ends, [[-inf], [inf]])
+        low[i] = np.partition(ends[0], needed)[needed]
+        high[i] = np.partition(ends[1], count - 1 - needed)[count - 1 - needed]
     return Permuted(p, low, high)
 
 
-def _listed(columns: int) -> Iterator[Floats]:
-    """List all combinations of signs, in blocks."""
-    step = max(1, BLOCK // max(1, columns))
-    for first in range(0, 2**columns, step):
-        number = np.arange(first, min(first + step, 2**columns))
-        yield (number[:, None] >> np.arange(columns) & 1).astype(float)
+class Flips(NamedTuple):
+    """Some flips of the group that codes of some bits span, the identity being number 0."""
+
+    bits: int
+    codes: Ints
+    numbers: Ints
+
+    def sums(self, d: Floats) -> Floats:
+        """Sum differences, one per unit, under each flip."""
+        x: Floats = np.bincount(self.codes, weights=d, minlength=2**self.bits).astype(float, copy=False)
+        for done in range(0, self.bits, AT_ONCE):
+            more = min(AT_ONCE, self.bits - done)
+            x = _hadamard(more) @ x.reshape(-1, 2**more, 2**done)
+        return np.asarray(x.ravel()[self.numbers])
 
 
-def _drawn(columns: int, samples: int, seed: int) -> Iterator[Floats]:
-    """Draw random signs, one bit each, and yield them in pieces that fit into a processor's cache.
-
-    A piece is valid until the next one.
-    """
-    rng, width = np.random.default_rng(seed), -(-columns // 8)
-    drawn, step = max(1, BLOCK // columns), max(1, CACHED // columns)
-    signs = np.empty((min(step, drawn), columns))
-    for first in range(0, samples, drawn):
-        rows = min(drawn, samples - first)
-        bits = np.frombuffer(rng.bytes(rows * width), dtype=np.uint8).reshape(rows, width)
-        for start in range(0, rows, step):
-            some = np.unpackbits(bits[start : start + step], axis=1, count=columns)
-            signs[: len(some)] = some
-            yield signs[: len(some)]
+def _every(units: int) -> Flips:
+    """List all flips of a few units: each has a bit of its own."""
+    return Flips(units, 1 << np.arange(units), np.arange(2**units))
 
 
-def _observed(d: Floats) -> tuple[Floats, Floats]:
-    """Sum the columns, and return how far from zero a sum must be to count as that far."""
-    total = d.sum(axis=0)
-    return total, np.abs(total) - ROUNDING * np.abs(d).sum(axis=0)
+def _drawn(units: int, samples: int, seed: int) -> Flips:
+    """Draw flips from a random group that is larger than their number, without the identity."""
+    rng, bits = np.random.default_rng(seed), samples.bit_length()
+    codes = rng.integers(2**bits, size=units)
+    return Flips(bits, codes, 1 + rng.choice(2**bits - 1, samples, replace=False))
 
 
-def _extreme(flipped: Floats, total: Floats, least: Floats, stretch: Floats | float = 1.0) -> Ints:
-    """Count the flips whose sum is at least as far from zero as the observed sum.
+@cache
+def _hadamard(bits: int) -> Floats:
+    """Return the signs (-1)^|h & c| of all flips h and codes c (Sylvester's construction)."""
+    if not bits:
+        return np.ones((1, 1))
+    half = _hadamard(bits - 1)
+    return np.block([[half, half], [half, -half]])
 
-    `flipped` holds the sum of the differences whose sign is flipped, for each flip.
-    """
-    return np.asarray((stretch * np.abs(total - 2.0 * flipped) >= least).sum(axis=0))
 
-
-def _basis(d: Floats, couples: Sequence[Couple]) -> tuple[list[int], Floats]:
-    """Choose columns to sum, and the matrix that turns their sums into those of all columns.
-
-    With k models, k - 1 columns are enough: those of the first model with each other one. A column is
-    only computed from two others if the rounding error stays below what counts as equal.
-    """
-    place, size = {couple: i for i, couple in enumerate(couples)}, np.abs(d).sum(axis=0)
-    root: dict[str, str] = {}
-    basis: list[int] = []
-    mixed: list[dict[int, float]] = []
-    for column, (metric, first, second) in enumerate(couples):
-        head = root.setdefault(metric, first)
-        i, j = place.get((metric, head, first)), place.get((metric, head, second))
-        if i is not None and j is not None:
-            apart = np.abs(d[:, j] - d[:, i] - d[:, column]).sum()
-            if apart <= 0.1 * ROUNDING * size[column] and size[i] + size[j] <= 100 * size[column]:
-                mixed.append({i: -1.0, j: 1.0})
-                continue
-        mixed.append({column: 1.0})
-        basis.append(column)
-    return basis, np.array([[terms.get(i, 0.0) for terms in mixed] for i in basis])
+def _extreme(sums: Floats, d: Floats) -> int:
+    """Count the flips whose sum is at least as far from zero as that of the differences."""
+    least = abs(d.sum()) - ROUNDING * np.abs(d).sum()
+    return int((np.abs(sums) >= least).sum())
 
 
 def t_test(difference: float, error: StandardError, units: int) -> float:

@@ -22,6 +22,8 @@ from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.answers.values import TIES, Answers, AnswerTies, check_ties, values
 from evenrank.metrics.tally import Histogram
 
+QUERIES = 1 << 15  # whose values are computed at once: their columns fit into the cache
+
 
 class QueryTally:
     """Sums of the values of metrics over queries, under each tie-breaking rule.
@@ -87,16 +89,25 @@ class QueryTally:
             answers, weight = answers.select(some), weight[some]
         else:
             without = ExactSum()
-        tally.count, tally.tied = len(answers), len(answers.tied)
+        tally.count = len(answers)
         tally._weights = ExactSum.of(weight), without
         if tally.count:
             given = None if weights is None else weight
             tally.shapes = Shapes.of(answers.candidates, answers.first, answers.gain, given)
-        for metric in tally.metrics:
-            for rule in TIES:
-                if rule == TIES[0] or tally.tied:
-                    found = _summed(values(metric, answers, rule), weight)
-                tally._sums[metric, rule] = found
+        for start in range(0, tally.count, QUERIES):
+            part = answers.part(start, min(start + QUERIES, tally.count))
+            mass = None if weights is None else weight[start : start + QUERIES]
+            tally.tied += len(part.tied)
+            for metric in tally.metrics:
+                for rule in TIES:
+                    if rule == TIES[0] or len(part.tied):
+                        found = _summed(values(metric, part, rule), mass)
+                    total, weighed, undefined = tally._sums[metric, rule]
+                    tally._sums[metric, rule] = (
+                        total + found[0],
+                        weighed + found[1],
+                        undefined + found[2],
+                    )
         return tally
 
     @property
@@ -298,10 +309,12 @@ def bits(column: NDArray[Any]) -> Ints:
     return column.view(np.int64) if column.dtype.kind == "f" else column.astype(np.int64)
 
 
-def _summed(found: Floats, weight: Floats) -> tuple[ExactSum, ExactSum, int]:
+def _summed(found: Floats, weight: Floats | None) -> tuple[ExactSum, ExactSum, int]:
     """Add up weighted values and weights of the queries for which a metric is defined."""
     defined = ~np.isnan(found)
-    if defined.all():
-        return ExactSum.of(found * weight), ExactSum.of(weight), 0
     lost = len(found) - int(defined.sum())
-    return ExactSum.of((found * weight)[defined]), ExactSum.of(weight[defined]), lost
+    if lost:
+        found, weight = found[defined], None if weight is None else weight[defined]
+    if weight is None:
+        return ExactSum.of(found), ExactSum.of_count(len(found)), lost
+    return ExactSum.of(found * weight), ExactSum.of(weight), lost

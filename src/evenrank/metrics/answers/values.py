@@ -101,6 +101,14 @@ class Answers:
         gain = None if self.gain is None else self.gain[at]
         return Answers(first, self.better[at], self.equal[at], gain, self.candidates[rows])
 
+    def part(self, start: int, stop: int) -> Answers:
+        """Return the queries from `start` to before `stop`, which share the columns."""
+        first = self.first[start : stop + 1]
+        rows = slice(first[0], first[-1])
+        gain = None if self.gain is None else self.gain[rows]
+        many = self.candidates[start:stop]
+        return Answers(first - first[0], self.better[rows], self.equal[rows], gain, many)
+
     @property
     def order(self) -> Ints | None:
         """The order of the answers of each query: best first, and of tied ones the largest gain first.
@@ -165,6 +173,8 @@ class Answers:
             )
         if not listed.any():
             return
+        if not self.equal.any() and ((np.diff(self.better) > 0) | (np.diff(self.owner) > 0)).all():
+            return  # no ties, all apart: the common case, which needs no groups
         groups = self.groups
         mixed = np.maximum.reduceat(self.equal[listed], groups.start) != groups.size - 1
         crowded = groups.answers > groups.size
@@ -315,7 +325,9 @@ def _sum(metric: QueryMetric, answers: Answers) -> Floats:
     if within is not None:
         high = np.minimum(high, within[rows])
     term = np.ones(len(low))
-    if metric.discount != ONE:
+    if metric.discount != ONE and not len(answers.tied):
+        term = metric.discount(low.astype(float))
+    elif metric.discount != ONE:
         term = Ranges(low.astype(float), high.astype(float), term).mean(metric.discount)
     if len(answers.tied):
         term = term * ((high - low + 1) / size)
@@ -340,6 +352,11 @@ def norm_of(metric: QueryMetric, answers: Answers) -> Floats:
             return np.asarray(np.minimum(count, k))
         case "mean":
             return np.asarray((count + k) / 2.0)
+    if answers.gain is None or metric.gain == "binary":  # the ideal order of m answers of gain 1
+        limit = cutoff(metric, answers.count)
+        last = answers.count if limit is None else np.minimum(answers.count, limit)
+        ideals = np.cumsum(metric.discount(np.arange(1.0, int(last.max(initial=1)) + 1.0)))
+        return np.asarray(ideals[np.maximum(last, 1) - 1])
     gain = metric.worth(answers.gains)
     owner = answers.owner
     if len(gain) and gain.min() != gain.max():
@@ -424,6 +441,8 @@ def _precision(metric: QueryMetric, answers: Answers) -> Floats:
     counts = apart if k is None else apart & (position <= k[listed.owner])
     rows = np.flatnonzero(counts)
     total = _added(listed.owner[rows], place[rows] / position[rows], answers)
+    if not len(answers.tied):
+        return np.asarray(total / norm_of(metric, answers))
     groups = answers.groups
     limit = np.full(len(groups.size), np.inf) if k is None else k[groups.owner].astype(float)
     tied = np.flatnonzero((groups.size > 1) & (groups.before < limit))

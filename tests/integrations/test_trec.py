@@ -380,6 +380,7 @@ def test_trec_in_the_shell(tmp_path, retrieval):
         (gzip.compress(b"q Q0 d 1 1 t\n" * 99)[:-9], "cannot read .*run.txt; got .*; it may be damaged"),
         (b"q Q0 d 1 1 t\n" + b"x" * 40, "run.txt:2: a line of more than 30 bytes"),
     ],
+    ids=["not UTF-8", "truncated", "long"],
 )
 def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch, content, message):
     monkeypatch.setattr(_lines, "LONGEST", 30)

@@ -28,7 +28,7 @@ def positions(values: list[float]) -> list[int]:
 def moves(metric: str) -> Iterator[tuple[int, int, int, Recorded, float]]:
     """Compare the positions of the best own value of each model on each data set."""
     made = er.published.results(
-        metric=metric, split="test", sides="both", filter="all", own=True
+        data=DATA, metric=metric, split="test", sides="both", filter="all", own=True
     ).adjust()
     best: dict[tuple[str, str], tuple[Recorded, float]] = {}
     for one, adjusted in zip(made, made.adjusted, strict=True):

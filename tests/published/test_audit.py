@@ -242,18 +242,20 @@ def test_unknown_data_sets_and_metrics_are_listed_once_each(tmp_path):
         "A,foo,mrr,0.3",
         "A,foo,hits@1,0.5",
         "A,bar,mrr,.3",
-        "A,foo,auc,.3",
+        "A,foo,quality,.3",
     ]
-    file.write_text("\n".join([*lines, "B,wn18rr,auc,.9", 'B,wn18rr,mrr,"0,31"', "B,wn18rr,f1,.2"]))
+    file.write_text(
+        "\n".join([*lines, "B,wn18rr,quality,.9", 'B,wn18rr,mrr,"0,31"', "B,wn18rr,score,.2"])
+    )
     found = audit(file)
     assert found.notes == (
         "not in the atlas, checked without candidates: foo, bar",
-        "metrics not checked: auc, f1",
+        "metrics not checked: quality, score",
     )
     assert (len(found), found.values, found.runs) == (1, 4, 3)
     with pytest.raises(er.errors.InputError, match="no such data sets; got foo, bar; see"):
         er.published.adjust_table([{"model": "A", "data": d, "mrr": 0.3} for d in ("foo", "bar", "foo")])
-    with pytest.raises(er.errors.UnknownMetricError, match="unknown metrics; got auc, f1; see"):
+    with pytest.raises(er.errors.UnknownMetricError, match="unknown metrics; got quality, score; see"):
         er.published.adjust_table([row | {"data": "wn18rr"} for row in pl.read_csv(file).to_dicts()])
 
 

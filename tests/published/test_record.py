@@ -164,7 +164,7 @@ def test_a_model_selects_its_variants_and_a_variant_itself():
         ({"data": ["foo", "bar", "foo"]}, "the record has no such data; got foo, bar"),
         ({"model": "TransX"}, "the record has no such model; got TransX; did you mean Tran"),
         ({"metric": "hits@7"}, "the record has no such metric; got hits@7; did you mean hits@"),
-        ({"metric": "auc"}, "unknown metric"),
+        ({"metric": "quality"}, "unknown metric"),
         ({"filter": "some"}, "filter.*got 'some'; allowed: any, all, none"),
         ({"candidates": "most"}, "candidates.*got 'most'; allowed: all, sampled, top, any"),
         ({"split": "dev"}, "split.*got 'dev'; allowed:"),
@@ -186,7 +186,7 @@ def test_all_full_rankings_of_both_sides_on_data_sets_of_the_atlas_are_adjusted(
         for one in results(sides="both")
         if one.filter in ("all", "none")
         and one.data in atlas.names()
-        and one.split in atlas.facts(one.data).triples
+        and one.split in atlas.splits(one.data)
     ]
     made = record.Record(tuple(wanted)).adjust()
     assert len(wanted) > 4000
@@ -217,14 +217,19 @@ def test_what_cannot_be_adjusted_says_why_and_names_each_data_set_once():
     many = [int(note.split()[2].replace(",", "")) for note in left]
     assert sum(many) == sum(isnan(one.index) for one in made.adjusted)
     (outside,) = (note for note in left if "not in the atlas" in note)
-    assert outside.count("yago310") == 1
+    assert outside.count("freebase-86m") == 1
+    (approximate,) = (note for note in made.notes if note.startswith("approximate"))
+    assert approximate.count("yago310") == 1
+    marked = {row["data"] for row in made.rows() if row["approximate"]}
+    assert marked == set(approximate.partition(": ")[2].split(", "))
     assert any("filter not stated" in note for note in left)
     assert any("whose number is not stated" in note for note in left)
 
 
 def test_results_are_sorted_with_what_is_unknown_last():
     index = [
-        row["index"] for row in results(data=["nations", "yago310"], metric="mrr").sort("index").rows()
+        row["index"]
+        for row in results(data=["nations", "freebase-86m"], metric="mrr").sort("index").rows()
     ]
     known = [x for x in index if isfinite(x)]
     assert known == sorted(known, reverse=True)
@@ -287,7 +292,7 @@ def test_a_file_in_the_columns_of_the_record_can_be_read_back(tmp_path):
         ({"candidates": "some"}, "row 0: unknown candidates; got 'some'"),
         ({"year": "19"}, "row 0: a year must have four digits; got '19'"),
         ({"origin": "mine"}, "row 0: unknown word in column origin; got 'mine'; allowed: own, computed"),
-        ({"metric": "auc"}, "rows: unknown metric; got 'auc'; use index"),
+        ({"metric": "quality"}, "rows: unknown metric; got 'quality'"),
         ({"printed": "57.1", "value": "0.6"}, "row 0: printed and value differ; got 57.1 and 0.6"),
         ({"percent": "yes"}, "row 0: unknown word in column percent; got 'yes'; allowed: true, false"),
         ({"colour": "red"}, "unknown column; got 'colour'; allowed: data, model"),
@@ -300,8 +305,8 @@ def test_rows_that_are_incomplete_raise_an_error_that_names_the_line(change, mes
 
 
 def test_unknown_metrics_of_rows_are_listed_once_each():
-    with raises("rows: unknown metrics; got auc, f1; see"):
-        read_record([ROW | {"metric": name} for name in ("auc", "mrr", "f1", "auc")])
+    with raises("rows: unknown metrics; got quality, score; see"):
+        read_record([ROW | {"metric": name} for name in ("quality", "mrr", "score", "quality")])
 
 
 # In the shell -------------------------------------------------------------------------------------

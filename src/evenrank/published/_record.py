@@ -189,11 +189,14 @@ class Chances:
         The expected value under random ranking.
     index, z : float
         The adjusted index and the z-score.
+    approximate : bool
+        Whether the numbers of candidates were approximated by the number of entities.
     """
 
     chance: float = nan
     index: float = nan
     z: float = nan
+    approximate: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,7 +246,7 @@ class Record(Shown):
                     row["value"] = one.value
             if self.adjusted:
                 also = self.adjusted[i]
-                row |= {"chance": also.chance, "index": also.index, "z": also.z}
+                row |= {field.name: getattr(also, field.name) for field in fields(Chances)}
             made.append(row)
         return made
 
@@ -304,7 +307,8 @@ class Record(Shown):
                 why.add(error.what)
                 continue
             by = {form.adjustment: value for form, value in forms.items()}
-            found[-1] = Chances(by["chance"], by["index"], by["z"] if known.tasks else nan)
+            z = by["z"] if known.tasks else nan
+            found[-1] = Chances(by["chance"], by["index"], z, known.approximate)
         notes = [*self.notes]
         assumed = sum(
             one.unseen == "unknown" and one.candidates == "all" and isfinite(two.index)
@@ -312,6 +316,10 @@ class Record(Shown):
         )
         if assumed:
             notes.append(f"unseen entities: not stated for {assumed:,} values, and taken as kept")
+        pairs = zip(self.values, found, strict=True)
+        approximate = sorted({one.data for one, two in pairs if two.approximate})
+        if approximate:
+            notes.append(f"approximate numbers of candidates: {', '.join(approximate)}")
         return replace(self, adjusted=tuple(found), notes=(*notes, *why.notes()))
 
     def sort(self, by: By, *, descending: bool = True) -> Record:
@@ -385,12 +393,15 @@ class Known(NamedTuple):
         The candidates.
     tasks : bool
         Whether the number of tasks is known as well, as z-scores need.
+    approximate : bool
+        Whether the atlas only approximates their numbers.
     why, name : str
         Why the candidates are not known, and what of the value says so.
     """
 
     candidates: Candidates | None
     tasks: bool = False
+    approximate: bool = False
     why: str = ""
     name: str = ""
 
@@ -412,7 +423,8 @@ def candidates_of(protocol: tuple[str, ...]) -> Known:
     data, split, sides, filter_, chosen, unseen = protocol
     kept: Any = "drop" if unseen == "drop" else "keep"
     try:
-        tasks = atlas.facts(data, unseen=kept).triples.get(split)
+        counted = split in atlas.splits(data, unseen=kept)
+        tasks = atlas.facts(data, unseen=kept).triples[split] if counted else None
     except InputError:
         tasks = None
     if chosen.endswith(" sampled"):
@@ -430,7 +442,7 @@ def candidates_of(protocol: tuple[str, ...]) -> Known:
     if tasks is None:
         return Known(None, why="not in the atlas", name=data if split in SPLITS else f"{data} ({split})")
     setting = Setting(data, split, sides, "all" if filter_ == "all" else None, kept)  # type: ignore[arg-type]
-    return Known(setting.candidates(), True)
+    return Known(setting.candidates(), True, atlas.bounds(data) is not None)
 
 
 def _tale(one: Recorded) -> str:

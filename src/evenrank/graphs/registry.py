@@ -124,7 +124,7 @@ def entries() -> Mapping[str, Entry]:
     Examples
     --------
     >>> ", ".join(entries())
-    'nations, kinships, umls, countries-s1, countries-s2, ..., ogbl-wikikg2, ogbl-biokg, wikikg90m-v2'
+    'nations, kinships, umls, countries-s1, countries-s2, ..., globi, primekg, pharmebinet'
     """
     import tomllib
 

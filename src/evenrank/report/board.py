@@ -7,7 +7,7 @@ written as lists of numbers, with texts in lists of their own, which keeps the p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,8 @@ def compute(record: Record) -> dict[str, Any]:
     texts: dict[str, list[str]] = {}
     columns: dict[str, list[Any]] = {}
     for name in TEXTS:
-        texts[name], columns[name] = _numbered(rows, lambda one, name=name: getattr(one, name))
-    texts["model"], columns["model"] = _numbered(rows, lambda one: one.name)
+        texts[name], columns[name] = _numbered(getattr(one, name) for one in rows)
+    texts["model"], columns["model"] = _numbered(one.name for one in rows)
     findings = _findings(rows)
     texts["finding"] = sorted({text for found in findings.values() for text in found})
     place = {text: i for i, text in enumerate(texts["finding"])}
@@ -76,10 +76,10 @@ def compute(record: Record) -> dict[str, Any]:
     }
 
 
-def _numbered(rows: Iterable[Recorded], text: Callable[[Recorded], str]) -> tuple[list[str], list[int]]:
-    """List the distinct texts, and the number of each row's text among them."""
+def _numbered(given: Iterable[str]) -> tuple[list[str], list[int]]:
+    """List the distinct texts, and the number of each text among them."""
     place: dict[str, int] = {}
-    numbers = [place.setdefault(text(one), len(place)) for one in rows]
+    numbers = [place.setdefault(text, len(place)) for text in given]
     return [*place], numbers
 
 

@@ -24,7 +24,8 @@ from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, registry
-from evenrank.graphs.atlas import Filter, Sides, names, packaged, splits
+from evenrank.graphs.atlas import Filter, Sides, names, splits
+from evenrank.graphs.packed import packaged
 from evenrank.metrics.adjusted import Expression
 from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.grammar import Metrics, listed
@@ -93,7 +94,7 @@ def store(path: Path, *, progress: bool = False) -> None:
     """Write what the page says of the data sets of the package, which takes half a minute to compute."""
     wanted = [adjustable(name) for name in METRICS]
     metrics = [metric for metric in wanted if isinstance(metric, Metric)]
-    data, levels = _levels_of(packaged(), metrics, progress)
+    data, levels = _levels_of([*packaged()], metrics, progress)
     content = {"of": _atlas(), "data": data, "levels": levels, "sweep": sweep(metrics)}
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     with replacing(path) as file:

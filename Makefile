@@ -23,6 +23,8 @@ COUNT ?= 200
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
+	@echo
+	@echo "To use the command:  source $(BIN)/activate,  then  evenrank --help"
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -q $(SPREAD)

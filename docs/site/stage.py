@@ -39,6 +39,23 @@ def moved(text: str, path: str) -> str:
     return LINK.sub(link, text)
 
 
+def trimmed(text: str) -> str:
+    r"""Remove the empty line before the end of a block of code, which doctest needs and readers do not.
+
+    >>> trimmed("```python\n>>> 1\n1\n\n```\n\n```\nx\n```\n")
+    '```python\n>>> 1\n1\n```\n\n```\nx\n```\n'
+    """
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        if line.startswith("```"):
+            while inside and lines[-1] == "":
+                lines.pop()
+            inside = not inside
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def stage(out: Path) -> None:
     """Copy all pages, figures and linked files.
 
@@ -51,11 +68,12 @@ def stage(out: Path) -> None:
     inside = (path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file())
     for path in (*inside, *(ROOT / name for name in OUTSIDE)):
         name = path.relative_to(ROOT).as_posix()
-        if name.startswith("docs/site/") and not name.startswith("docs/site/_static/"):
+        if name.startswith("docs/site/"):
             continue
-        target = out / place(name).removeprefix("site/")
+        target = out / place(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            target.write_text(moved(path.read_text(encoding="utf-8"), name), encoding="utf-8")
+            text = trimmed(moved(path.read_text(encoding="utf-8"), name))
+            target.write_text(text, encoding="utf-8")
         else:
             shutil.copyfile(path, target)

@@ -47,11 +47,13 @@ def test_every_page_is_in_a_table_of_contents():
     assert listed() - pages - GENERATED - outside == set()
 
 
-@pytest.mark.parametrize("name", ["stage", "links", "metric_pages", "shell_pages", "reference"])
+@pytest.mark.parametrize("name", ["stage", "metric_pages", "shell_pages", "reference", "searching"])
 def test_examples_in_the_scripts(name):
+    if name == "searching":
+        pytest.importorskip("sphinx", reason="the search stems words as Sphinx does")
     tried = doctest.testmod(importlib.import_module(name))
     assert tried.failed == 0
-    assert tried.attempted or name == "links"
+    assert tried.attempted
 
 
 def test_relative_links_lead_to_files_of_the_repository():
@@ -131,7 +133,7 @@ def test_every_command_has_a_page_with_its_options(tmp_path):
     assert {"evenrank", "evenrank-data-fetch", "evenrank-atlas-build"} <= names
     text = (tmp_path / "shell" / "evenrank-rank.md").read_text(encoding="utf-8")
     assert "## Protocol" in text
-    assert "--unseen CHOICE" in text
+    assert "| `--unseen CHOICE` | Keep or drop entities" in text
 
 
 # The README ---------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 add_module_names = False
 default_role = "code"
+smartquotes = False  # --out is an option, not a dash
 
 html_title = "evenrank"
 html_theme = "pydata_sphinx_theme"

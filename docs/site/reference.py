@@ -106,7 +106,9 @@ def sections() -> Iterator[tuple[str, list[Entry]]]:
 def page(entry: Entry) -> str:
     """Write the page of a class or function in reStructuredText, the language of docstrings."""
     kind = "autoclass" if inspect.isclass(entry.thing) else "autofunction"
-    members = "   :members:\n   :inherited-members: object\n" if kind == "autoclass" else ""
+    members = (
+        "   :members:\n   :inherited-members: object, Mapping, Protocol\n" if kind == "autoclass" else ""
+    )
     if inspect.isclass(entry.thing) and issubclass(entry.thing, BaseException):
         members = ""
     title = entry.path

@@ -36,10 +36,32 @@ def help_of(path: Words, command: Any) -> str:
             os.environ["COLUMNS"] = before
 
 
-def page(path: Words, text: str) -> str:
-    r"""Turn help into a page: a heading per panel of options.
+def options(lines: list[str]) -> str:
+    r"""Turn the lines of a panel into a table, which phones can show.
 
-    >>> print(page(("evenrank", "x"), "Usage: evenrank x\n\n  Does x.\n\nOutput:\n  -o  File."))
+    >>> lines = ["-o, --out FILE  File to write,", "                to.", "--long-name TEXT", "    Text|s."]
+    >>> print(options(lines))
+    | | |
+    | --- | --- |
+    | `-o, --out FILE` | File to write, to. |
+    | `--long-name TEXT` | Text\|s. |
+    <BLANKLINE>
+    """
+    rows: list[tuple[str, list[str]]] = []
+    for line in lines:
+        name, _, text = line.partition("  ")
+        if name:
+            rows.append((name, text.split()))
+        else:
+            rows[-1][1].extend(line.split())
+    cells = ((name, re.sub(r"([\\`*_<>|\[\]{}$#])", r"\\\1", " ".join(words))) for name, words in rows)
+    return "| | |\n| --- | --- |\n" + "".join(f"| `{name}` | {text} |\n" for name, text in cells)
+
+
+def page(path: Words, text: str) -> str:
+    r"""Turn help into a page: a heading and a table per panel of options.
+
+    >>> print(page(("evenrank", "x"), "Usage: evenrank x\n\n  Does x.\n\nExamples:\n  evenrank x"))
     # evenrank x
     <BLANKLINE>
     Does x.
@@ -48,26 +70,25 @@ def page(path: Words, text: str) -> str:
     Usage: evenrank x
     ```
     <BLANKLINE>
-    ## Output
+    ## Examples
     <BLANKLINE>
-    ```text
-    -o  File.
+    ```sh
+    evenrank x
     ```
     <BLANKLINE>
     """
     usage, *parts = re.split(r"\n\n(?=\S)|\n\n(?=  \S)", text.strip())
-    found = f"# {' '.join(path)}\n\n"
     prose = [part for part in parts if part.startswith("  ")]
-    found += "".join(" ".join(part.split()).replace("<", "\\\\<") + "\n\n" for part in prose)
-    found += f"```text\n{usage}\n```\n\n"
+    found = [f"# {' '.join(path)}", *(" ".join(part.split()) for part in prose)]
+    found.append(f"```text\n{usage}\n```")
     for part in parts:
         if part in prose:
             continue
         title, _, rest = part.partition(":\n")
-        lines = "\n".join(line.removeprefix("  ") for line in rest.splitlines())
-        language = "sh" if title == "Examples" else "text"
-        found += f"## {title}\n\n```{language}\n{lines}\n```\n\n"
-    return found.strip() + "\n"
+        lines = [line.removeprefix("  ") for line in rest.splitlines()]
+        shown = "\n".join(["```sh", *lines, "```"]) if title == "Examples" else options(lines)
+        found += [f"## {title}", shown.strip()]
+    return "\n\n".join(found) + "\n"
 
 
 def write(out: Path) -> None:

@@ -78,7 +78,7 @@ def _linked(app: Any, tree: Any, page: str) -> None:
     """Link names such as `er.rank` in texts to their pages of the reference."""
     known = app.env.get_domain("py").objects
     for literal in list(tree.findall(nodes.literal)):
-        name = re.match(r"er\.([\w.]+)", literal.astext())
+        name = re.match(r"(?:er|evenrank)\.([\w.]+)", literal.astext())
         inside = isinstance(literal.parent, nodes.reference | nodes.title)
         path = name and f"evenrank.{name[1]}".rstrip(".")
         if path and path in known and not inside:

@@ -39,11 +39,11 @@ def help_of(path: Words, command: Any) -> str:
 def options(lines: list[str]) -> str:
     r"""Turn the lines of a panel into a table, which phones can show.
 
-    >>> lines = ["-o, --out FILE  File to write,", "                to.", "--long-name TEXT", "    Text|s."]
+    >>> lines = ["-o, --out FILE  File", "                to write.", "--long-name TEXT", "    Text|s."]
     >>> print(options(lines))
     | | |
     | --- | --- |
-    | `-o, --out FILE` | File to write, to. |
+    | `-o, --out FILE` | File to write. |
     | `--long-name TEXT` | Text\|s. |
     <BLANKLINE>
     """

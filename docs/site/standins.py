@@ -33,6 +33,7 @@ class _Module(ModuleType):
     """A module that has every class."""
 
     __path__: Sequence[str] = ()
+    __version__ = "9999"  # new enough
 
     def __getattr__(self, name: str) -> Any:
         """Make a class of this name."""

@@ -200,7 +200,7 @@ def null_distribution(expression: Expression) -> str:
         text += (
             "with $N$ candidates and $m$ answers per query.\n\n"
             if name in ANSWERS
-            else "with $N_i$ candidates for target $i = 1, \\dots, n$"
+            else "with $N_i$ candidates for target $i = 1, \\ldots, n$"
             + (" and independent ranks.\n\n" if name in ("gmr", "igmr", "min", "max") else ".\n\n")
         )
     try:

@@ -16,8 +16,7 @@ import evenrank
 from evenrank import integrations
 from evenrank.metrics.adjusted import Expression
 
-# modules beside the root that users import from, and those whose classes are results of public functions
-MODULES = ("evenrank.models", "evenrank.ranking.cluster", "evenrank.errors")
+# modules whose classes are results of public functions
 RESULTS = ("evenrank.ranks", "evenrank.stats", "evenrank.stats.sampled", "evenrank.published")
 # the shorter name under which the root has a module
 SHORT = {"evenrank.ranking.cluster": "evenrank.cluster"}
@@ -85,8 +84,10 @@ def sections() -> Iterator[tuple[str, list[Entry]]]:
     for title, names in groups().items():
         if entries := fresh("evenrank", names):
             yield title, entries
-    for module in MODULES:
-        yield SHORT.get(module, module), fresh(module, import_module(module).__all__)
+    for name in evenrank.__all__:
+        module = getattr(evenrank, name)
+        if isinstance(module, ModuleType) and module is not integrations:
+            yield SHORT.get(module.__name__, module.__name__), fresh(module.__name__, module.__all__)
     results = []
     for module in RESULTS:
         names = [

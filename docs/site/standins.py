@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-LIBRARIES = ("torch", "lightning", "torchmetrics", "pykeen")
+LIBRARIES = ("torch", "lightning", "torchmetrics", "pykeen", "ir_measures")
 
 
 class _Kind(type):

@@ -19,10 +19,12 @@ SPREAD := --numprocesses auto --dist loadfile
 SEED ?= 1
 COUNT ?= 200
 
-.PHONY: demo test lint bench peers wheel lowest fuzz faults atlas clean
+.PHONY: demo test lint docs bench peers wheel lowest fuzz faults atlas clean
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
+	@echo
+	@echo "To use the command:  source $(BIN)/activate,  then  evenrank --help"
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -q $(SPREAD)
@@ -32,6 +34,10 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/support/docstrings.py
+
+# the documentation site: build/docs/index.html, which needs no network; warnings and broken links are errors
+docs: .venv/.docs
+	$(BIN)/python docs/site build/source build/docs
 
 bench: .venv/.peers
 	$(BIN)/python benchmarks/null.py
@@ -107,6 +113,11 @@ atlas: .venv/.run
 
 .venv/.dev: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable ".[dev]"
+	$(COMPILE)
+	touch $@ .venv/.run
+
+.venv/.docs: .venv/bin/python $(BUILD)
+	$(INSTALL) --editable ".[docs]"
 	$(COMPILE)
 	touch $@ .venv/.run
 

@@ -21,6 +21,7 @@ NEEDS = {
     "integrations/torchmetrics": "torchmetrics",
 }
 collect_ignore = [
+    "docs/site",  # the scripts that build the documentation site; tests/test_site.py tests them
     "tests/fixtures",  # files that earlier versions wrote, and the script that had them written
     "tests/reference",  # scripts that made frozen numbers, to be run where the libraries are
     *(f"src/evenrank/{module}.py" for module, extra in NEEDS.items() if find_spec(extra) is None),

@@ -375,10 +375,10 @@ def test_a_module_resumes_from_a_checkpoint_by_its_scores(tmp_path):
         rank(module, TASK, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize(("page", "kind"), [("README.md", "TransE"), ("docs/ranking.md", "DistMult")])
+@pytest.mark.parametrize(("page", "kind"), [("overview.md", "TransE"), ("ranking.md", "DistMult")])
 def test_examples_of_the_documentation(page, kind):
     """The example runs as it stands, and ranks like the model of evenrank with the same parameters."""
-    every = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.M | re.S)
+    every = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text("utf-8"), re.M | re.S)
     [code] = [block for block in every if f"class {kind}(torch.nn.Module)" in block]
     torch.manual_seed(0)
     names = {"er": er, "torch": torch, "graph": er.load("nations")}

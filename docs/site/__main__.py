@@ -1,0 +1,62 @@
+"""Build the documentation site: `python docs/site SOURCE OUT`, which `make docs` runs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from sphinx.cmd.build import main as sphinx
+
+import evenrank as er
+import metric_pages
+import reference
+import searching
+import shell_pages
+from links import Site
+from stage import stage
+from standins import standins
+
+EXPLORER = """# Explorer: what is my number worth?
+
+Enter a value and see its chance-adjusted metrics, published results of the same metric, and the
+equivalent value on every other data set. `evenrank explore -o explorer.html` writes this page as one
+file that needs no network: <a href="_static/explorer.html">open it on its own</a>.
+
+<iframe class="whole" src="_static/explorer.html" title="Explorer"></iframe>
+"""
+
+
+def generate(source: Path) -> None:
+    """Write the pages that are made from the package: metrics, commands, and one around the explorer."""
+    metric_pages.write(source / "metrics")
+    shell_pages.write(source / "shell")
+    (source / "explorer.md").write_text(EXPLORER, encoding="utf-8")
+
+
+def build(source: Path, out: Path) -> int:
+    """Stage and generate the pages, build them, and check all links; return an exit code."""
+    start = time.perf_counter()
+    shutil.rmtree(out, ignore_errors=True)
+    stage(source)
+    generate(source)
+    settings = ["-d", str(source.parent / "doctrees"), "-c", str(Path(__file__).parent)]
+    strict = ["-q", "-W", "--keep-going", "-n", "-j", "2", "-b", "html"]
+    with standins():
+        reference.write(source / "reference")
+        code = sphinx([*strict, *settings, str(source), str(out)])
+    if code:
+        return code
+    er.explore(out / "_static" / "explorer.html", progress=False)
+    site = Site(out)
+    broken = [*site.broken(), *searching.missing(out)]
+    print(*broken, sep="\n", end="\n" * bool(broken))
+    took = time.perf_counter() - start
+    pages, links = len(site.pages), site.checked
+    print(f"{out}/index.html: {pages} pages, {links} links, {len(broken)} errors, {took:.0f} s")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(build(*map(Path, sys.argv[1:])))

@@ -19,7 +19,7 @@ SPREAD := --numprocesses auto --dist loadfile
 SEED ?= 1
 COUNT ?= 200
 
-.PHONY: demo test lint docs bench peers wheel lowest fuzz faults atlas clean
+.PHONY: demo test coverage lint docs bench history peers wheels wheel release-check lowest fuzz faults atlas clean
 
 demo: .venv/.run
 	$(BIN)/evenrank demo
@@ -29,11 +29,24 @@ demo: .venv/.run
 test: .venv/.dev
 	$(BIN)/python -m pytest -q $(SPREAD)
 
+# the quick tests, without the subprocesses that coverage does not see; a lower share than FLOOR fails
+COVERED := tests/metrics tests/ranks tests/stats tests/published tests/internal tests/graphs \
+	tests/models/test_models.py
+FLOOR := 70
+coverage: .venv/.dev
+	$(BIN)/python -m pytest -q $(SPREAD) --cov --cov-report=term --cov-report=html:.venv/coverage \
+		--cov-fail-under=$(FLOOR) $(COVERED)
+
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/support/docstrings.py
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/check-jsonschema --check-metaschema docs/schema/*.json
+	if command -v actionlint; then actionlint; fi  # which is not on PyPI as a program
 
 # the documentation site: build/docs/index.html, which needs no network; warnings and broken links are errors
 docs: .venv/.docs
@@ -56,6 +69,10 @@ bench: .venv/.peers
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/startup.py
 
+# append today's ratios to benchmarks/history.csv
+history: .venv/.run
+	$(BIN)/python benchmarks/history.py
+
 # tests that need PyKEEN, torch and other libraries, or a GPU; not part of `make test`, as these are large
 PEERS := tests/test_case_study.py tests/test_first_hour.py tests/test_peers.py tests/integrations \
 	tests/ranks/test_presets.py tests/ranking/test_device.py tests/ranking/test_distributed.py \
@@ -63,22 +80,31 @@ PEERS := tests/test_case_study.py tests/test_first_hour.py tests/test_peers.py t
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q $(SPREAD) $(PEERS)
 
-# test the built wheel outside the source tree, for files it could lack (kernels, data, pages, commands); it
-# is built from the source distribution, and so are its tests
+# the source distribution and a wheel per platform, with cross-compiled kernels, in dist
+wheels: .venv/.release
+	$(BIN)/python tools/wheels.py dist
+
+# test the wheel for this platform outside the source tree, for files it could lack (kernels, data, pages,
+# commands); it is built from the source distribution, and so are its tests
 WHEEL := test_architecture.py cli graphs models/test_models.py ranks/test_ranks.py
-wheel: .venv/.dev
-	rm -rf dist .venv/wheel .venv/sdist
-	$(BIN)/python -m build --outdir dist . > /dev/null
+wheel: wheels
+	rm -rf .venv/wheel .venv/sdist .venv/here
 	mkdir .venv/sdist && tar -xzf dist/*.tar.gz --strip-components 1 -C .venv/sdist
 	$(BIN)/python tests/support/sdist.py .venv/sdist
 	$(PYTHON) -m venv .venv/wheel
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-index --no-deps --only-binary :all: \
+		--find-links dist --dest .venv/here evenrank
 	.venv/wheel/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt "$$(ls dist/*.whl)[dev]"
+		--constraint constraints.txt "$$(ls .venv/here/*.whl)[dev]"
 	cd .venv/wheel && bin/python -c "import evenrank; assert 'site-packages' in evenrank.__file__"
 	cd .venv/wheel && EVENRANK_SHARED="$${EVENRANK_SHARED:-$(abspath ../shared)}" \
 		bin/python -m pytest -q $(SPREAD) -c ../sdist/pyproject.toml --rootdir ../sdist $(WHEEL:%=../sdist/tests/%)
 	cd .venv/wheel && bin/evenrank explore -o explorer.html
 	cd .venv/wheel && bin/evenrank report ../../examples/case_study/ranks/nations-*.parquet -o report.html
+
+# a dry run of a release: everything that is uploaded, checked, and the kernels of other machines, emulated
+release-check: wheel
+	$(BIN)/python -m pytest -q $(SPREAD) tests/ranking/test_build.py tests/ranking/test_machines.py tests/test_release.py
 
 # test the oldest versions of the dependencies that are allowed
 LOWEST := metrics ranks stats published models internal cli graphs ranking/test_engine.py ranking/test_resume.py
@@ -120,6 +146,10 @@ atlas: .venv/.run
 	$(INSTALL) --editable ".[docs]"
 	$(COMPILE)
 	touch $@ .venv/.run
+
+.venv/.release: .venv/.dev
+	$(INSTALL) --editable ".[dev,release]"
+	touch $@
 
 .venv/.peers: .venv/.dev
 	$(INSTALL) torch==2.13.0

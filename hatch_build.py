@@ -1,6 +1,9 @@
 """Build hook: compile the C kernels for every instruction set, if there is a C compiler.
 
 The package also works without them; evenrank then uses NumPy, which is slower.
+
+CC names another compiler. With EVENRANK_PLATFORM, a platform tag such as win_amd64, it is a cross
+compiler, and the wheel is for that platform (`make wheels`).
 """
 
 from __future__ import annotations
@@ -18,13 +21,31 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # no contraction: fused multiply-add would change the last bits of float64 scores
-FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-fno-math-errno"]
-LEVELS = {"base": [], "avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
+FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno"]
+# what `kernel_level` of the kernels asks the processor for
+AVX2 = ["-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mlzcnt", "-mpopcnt"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq", "-mavx512vl"]
+LEVELS = {"base": [], "avx2": AVX2, "avx512": AVX512}
+MACHINES = ("x86_64", "amd64", "aarch64", "arm64")  # at the end of platform tags
 
 
-def compile_kernels(source: Path, library: Path, compiler: list[str]) -> None:
-    """Compile each variant and link them into one shared library."""
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
+def library_name(tag: str) -> str:
+    """Return the file name of the compiled kernels on a platform, as `_native.py` looks for it."""
+    return "_kernels.dll" if tag.startswith("win") else "_kernels.so"
+
+
+def link_flags(tag: str) -> list[str]:
+    """Return how a library is linked on a platform."""
+    if tag.startswith("win"):
+        return ["-Wl,--export-all-symbols"]  # elsewhere this is the default
+    # musl has the file name of its system's own; Python has loaded it already
+    return ["-nostdlib"] if tag.startswith("musllinux") else ["-lm"]
+
+
+def compile_kernels(source: Path, library: Path, compiler: list[str], tag: str, machine: str) -> None:
+    """Compile each variant that a machine can have, and link them into one shared library."""
+    x86 = machine.lower() in ("x86_64", "amd64")
+    code = [] if tag.startswith("win") else ["-fPIC"]
     with tempfile.TemporaryDirectory() as folder:
         objects = []
         for level, flags in LEVELS.items():
@@ -33,34 +54,48 @@ def compile_kernels(source: Path, library: Path, compiler: list[str]) -> None:
             objects.append(str(Path(folder) / f"{level}.o"))
             define = [f"-DISA=_{level}", f"-DBASE={int(level == 'base')}", f"-DX86={int(x86)}"]
             subprocess.run(
-                [*compiler, *FLAGS, *flags, *define, "-c", str(source), "-o", objects[-1]], check=True
+                [*compiler, *FLAGS, *code, *flags, *define, "-c", str(source), "-o", objects[-1]],
+                check=True,
             )
         made = Path(folder) / library.name
-        subprocess.run([*compiler, "-shared", *objects, "-o", str(made), "-lm"], check=True)
+        # in its folder, as a library can hold the path that the linker was given
+        subprocess.run(
+            [*compiler, "-shared", *map(os.path.basename, objects), "-o", made.name, *link_flags(tag)],
+            check=True,
+            cwd=folder,
+        )
         shutil.copyfile(made, library)
 
 
 class KernelHook(BuildHookInterface):
-    """Compile the kernels, and tag the wheel for this platform."""
+    """Compile the kernels, and tag the wheel for the platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the kernels before the files of the wheel are collected."""
+        target = os.environ.get("EVENRANK_PLATFORM", "")
+        if target and not os.environ.get("CC"):
+            raise ValueError(f"EVENRANK_PLATFORM is {target}: set CC to a compiler for that platform")
+        tag = target or sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        machine = next((name for name in MACHINES if target.endswith(name)), platform.machine())
         # CC may have several words, such as "ccache gcc"
-        found = map(shutil.which, ("cc", "gcc", "clang"))
+        # gcc is left out on Windows: it stores wide registers at addresses that are not aligned
+        names = ("clang",) if tag.startswith("win") else ("cc", "gcc", "clang")
+        found = map(shutil.which, names)
         compiler = shlex.split(os.environ.get("CC", "")) or [path for path in found if path][:1]
         folder = Path(self.root, "src", "evenrank", "ranking", "engine")
-        library = folder / "_kernels.so"
-        library.unlink(missing_ok=True)
-        if not compiler or os.name != "posix":
+        for name in {library_name("win"), library_name("")}:  # of another platform, too
+            (folder / name).unlink(missing_ok=True)
+        if not compiler:
             self.app.display_warning("no C compiler found: evenrank will use NumPy, which is slower")
             return
         try:
-            compile_kernels(folder / "_kernels.c", library, compiler)
+            compile_kernels(folder / "_kernels.c", folder / library_name(tag), compiler, tag, machine)
         except (OSError, subprocess.CalledProcessError) as error:
+            if target:
+                raise  # who builds for a platform wants its kernels
             self.app.display_warning(
                 f"kernels not compiled: evenrank will use NumPy, which is slower: {error}"
             )
             return
         build_data["pure_python"] = False
-        tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{tag}"

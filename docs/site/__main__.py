@@ -28,11 +28,21 @@ file that needs no network: <a href="_static/explorer.html">open it on its own</
 """
 
 
+LEADERBOARD = """# The leaderboard page
+
+[How to read it](leaderboard.md). `evenrank leaderboard -o page.html` writes this page as one file that needs no
+network: <a href="_static/leaderboard.html">open it on its own</a>.
+
+<iframe class="whole" src="_static/leaderboard.html" title="Leaderboard"></iframe>
+"""
+
+
 def generate(source: Path) -> None:
     """Write the pages that are made from the package: metrics, commands, and one around the explorer."""
     metric_pages.write(source / "metrics")
     shell_pages.write(source / "shell")
     (source / "explorer.md").write_text(EXPLORER, encoding="utf-8")
+    (source / "leaderboard-page.md").write_text(LEADERBOARD, encoding="utf-8")
 
 
 def build(source: Path, out: Path) -> int:
@@ -49,6 +59,7 @@ def build(source: Path, out: Path) -> int:
     if code:
         return code
     er.explore(out / "_static" / "explorer.html", progress=False)
+    er.leaderboard(out / "_static" / "leaderboard.html")
     site = Site(out)
     broken = [*site.broken(), *searching.missing(out)]
     print(*broken, sep="\n", end="\n" * bool(broken))

@@ -1,6 +1,7 @@
 """The build of the kernels: any way to name a compiler, and ranking without one."""
 
 import ctypes
+import platform
 import shutil
 import sys
 import warnings
@@ -17,7 +18,11 @@ pytest.importorskip("hatchling", reason="hatchling, which builds the package, is
 if not (ROOT / "hatch_build.py").is_file():
     pytest.skip("the build hook is only in the source tree", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "tools"))
 import hatch_build  # noqa: E402  # found by the path above
+import machine  # noqa: E402
+
+import wheels  # noqa: E402
 
 compiler = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(compiler is None, reason="no C compiler")
@@ -33,7 +38,7 @@ def build(tmp_path, monkeypatch):
     monkeypatch.setattr(hatch_build, "FLAGS", [flag for flag in hatch_build.FLAGS if flag != "-O3"])
     monkeypatch.setattr(hatch_build, "LEVELS", {"base": []})
 
-    def build(cc):
+    def build(cc, load=True):
         if cc is None:
             monkeypatch.delenv("CC", raising=False)
         else:
@@ -45,10 +50,14 @@ def build(tmp_path, monkeypatch):
             hatch_build.KernelHook, "app", SimpleNamespace(display_warning=messages.append)
         )
         hook.initialize("standard", data)
-        library = folder / "_kernels.so"
-        made = library.is_file() and ctypes.CDLL(str(library)).count_rows_wide_base is not None
-        return made, messages, data.get("tag", "")
+        tag = data.get("tag", "")
+        library = folder / hatch_build.library_name(tag.removeprefix("py3-none-"))
+        made = library.is_file()
+        if made and load:
+            assert ctypes.CDLL(str(library)).count_rows_wide_base is not None
+        return made, messages, tag
 
+    build.folder = folder
     return build
 
 
@@ -59,6 +68,56 @@ def test_kernels_are_compiled_whatever_names_the_compiler(build, cc):
     assert made
     assert messages == []
     assert tag.startswith("py3-none-")
+
+
+HEADS = {"macosx": b"\xcf\xfa\xed\xfe", "win": b"MZ"}  # of the files that a system loads
+ARCHITECTURES = {  # position and bytes of the processor in these files
+    ("elf", "x86_64"): (18, b"\x3e\x00"),
+    ("elf", "aarch64"): (18, b"\xb7\x00"),
+    ("macosx", "x86_64"): (4, b"\x07\x00\x00\x01"),
+    ("macosx", "aarch64"): (4, b"\x0c\x00\x00\x01"),
+}
+
+
+@pytest.mark.parametrize("tag", wheels.PLATFORMS)
+def test_the_kernels_of_another_platform_are_for_its_system_and_processor(build, tag, monkeypatch):
+    target = wheels.PLATFORMS[tag]
+    cc = " ".join(machine.compiler(target))
+    monkeypatch.setenv("EVENRANK_PLATFORM", tag)
+    assert build(cc, load=False) == (True, [], f"py3-none-{tag}")
+    head = build.folder.joinpath(hatch_build.library_name(tag)).read_bytes()[:64]
+    system = next((name for name in HEADS if tag.startswith(name)), "elf")
+    assert head.startswith(HEADS.get(system, b"\x7fELF"))
+    if system != "win":  # whose files name the processor elsewhere
+        at, want = ARCHITECTURES[system, target.split("-")[0]]
+        assert head[at : at + len(want)] == want
+
+
+def test_a_build_for_a_platform_fails_where_it_cannot_be_compiled(build, monkeypatch):
+    """A wheel without kernels is not for one platform; it must not be published as such."""
+    monkeypatch.setenv("EVENRANK_PLATFORM", "win_amd64")
+    with pytest.raises(OSError, match="no/such/compiler"):
+        build("/no/such/compiler")
+    with pytest.raises(ValueError, match="EVENRANK_PLATFORM is win_amd64: set CC to a compiler"):
+        build(None)
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64") or not Path("/proc/cpuinfo").is_file(),
+    reason="Linux on x86 lists what the processor can do",
+)
+def test_the_variants_are_those_whose_instructions_linux_lists():
+    if not _native.available():
+        pytest.skip("the kernels are not compiled")
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    able = set(text.split("\nflags", 1)[1].split("\n", 1)[0].split())
+    names = {"bmi": "bmi1", "lzcnt": "abm"}
+    want = ["base"]
+    for level in ("avx2", "avx512"):
+        needed = {flag.removeprefix("-m") for flag in hatch_build.LEVELS[level]}
+        if {names.get(name, name) for name in needed} <= able:
+            want.append(level)
+    assert list(_native.available()) == want
 
 
 def test_a_build_without_a_compiler_says_so_and_goes_on(build, monkeypatch):

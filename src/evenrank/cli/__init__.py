@@ -24,6 +24,14 @@ try:
 except KeyboardInterrupt:  # Ctrl-C, before `main` can catch it
     sys.stderr.write("evenrank: interrupted\n")
     sys.exit(130)
+except ModuleNotFoundError as missing:  # installed with --no-deps, for metrics in Python
+    if missing.name is None or missing.name.startswith("evenrank"):
+        raise
+    sys.stderr.write(
+        f"evenrank: this requires a library that is not installed; got {missing.name}; "
+        "pip install evenrank\n"
+    )
+    sys.exit(2)
 
 # the commands in the order of use: module and summary, which is that of the command's own help
 COMMANDS = {
@@ -147,6 +155,11 @@ def main() -> None:
         _fail(error.in_shell())
     except (typer.Abort, KeyboardInterrupt):
         code = 130
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.startswith("evenrank"):
+            raise
+        what = "this requires a library that is not installed"
+        _fail(InputError(what, got=missing.name, do="pip install evenrank").in_shell())
     except MemoryError:
         _fail(InputError("not enough memory", got=_most(), do=LESS).in_shell())
     except BrokenPipeError:  # the pipe was closed, as by head or less

@@ -128,7 +128,14 @@ INLINE uint32_t above(lanes a, lanes b) {
 }
 #else
 INLINE lanes splat(float x) { return (lanes){x, x, x, x}; }
+#if defined(__aarch64__) /* one instruction instead of two; the rest compiles to NEON as it is */
+#include <arm_neon.h>
+INLINE lanes fused(lanes a, lanes b, lanes c) {
+    return (lanes)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#else
 INLINE lanes fused(lanes a, lanes b, lanes c) { return a * b + c; }
+#endif
 INLINE lanes absolute(lanes a) { for (int i = 0; i < LANES; i++) a[i] = fabsf(a[i]); return a; }
 INLINE lanes root(lanes a) { for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]); return a; }
 #define rough_root root
@@ -401,17 +408,24 @@ void NAME(count_lists)(int64_t n, const double *scores, const int64_t *start, co
 
 /* ---- which variant ------------------------------------------------------------------------------- */
 
-#if BASE
+#if BASE && X86
+/* Read the registers, as the compiler's own check is not in the libraries of every cross compiler. */
+#include <cpuid.h>
+#define ALL(bits, of) (((of) & (bits)) == (bits))
 int kernel_level(void) {
-#if X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        return 1;
+    const unsigned v3_1 = bit_FMA | bit_OSXSAVE | bit_AVX | bit_POPCNT, v3_7 = bit_AVX2 | bit_BMI | bit_BMI2;
+    const unsigned v4_7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL;
+    unsigned a, b, c, d, low, high, extended;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !ALL(v3_1, c)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if (!ALL(0x06u, low)) return 0; /* the system does not save the wide registers */
+    if (!__get_cpuid(0x80000001, &a, &b, &extended, &d) || !ALL(bit_LZCNT, extended)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !ALL(v3_7, b)) return 0;
+#if !defined(__APPLE__) /* there, the widest are saved from their first use on, and not announced before */
+    if (!ALL(0xe0u, low)) return 1;
 #endif
-    return 0;
+    return ALL(v4_7, b) ? 2 : 1;
 }
+#elif BASE
+int kernel_level(void) { return 0; }
 #endif

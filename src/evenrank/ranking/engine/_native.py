@@ -234,7 +234,7 @@ def _variant(name: str) -> Native:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    path = Path(__file__).with_name("_kernels.so")
+    path = Path(__file__).with_name("_kernels.dll" if os.name == "nt" else "_kernels.so")
     try:
         return ctypes.CDLL(str(path))
     except OSError:  # not compiled, or for another machine: NumPy is used

@@ -30,8 +30,8 @@ file that needs no network: <a href="_static/explorer.html">open it on its own</
 
 LEADERBOARD = """# The leaderboard page
 
-[How to read it](leaderboard.md). `evenrank leaderboard -o page.html` writes this page as one file that needs no
-network: <a href="_static/leaderboard.html">open it on its own</a>.
+[How to read it](leaderboard.md). `evenrank leaderboard -o page.html` writes this page as one file that
+needs no network: <a href="_static/leaderboard.html">open it on its own</a>.
 
 <iframe class="whole" src="_static/leaderboard.html" title="Leaderboard"></iframe>
 """

@@ -52,7 +52,7 @@ def groups() -> dict[str, list[str]]:
     """Return the public names of the root, by the comments in its list.
 
     >>> groups()["Reports"]
-    ['report', 'latex', 'explore']
+    ['report', 'latex', 'explore', 'leaderboard']
     """
     source = Path(str(evenrank.__file__)).read_text(encoding="utf-8")
     listed = source.partition("__all__ = [")[2].partition("\n]")[0]

@@ -76,7 +76,7 @@ def test_tallies_check_what_they_count():
 
 
 def test_bad_keys_and_protocols(tmp_path):
-    with raises("no ranks to group"):
+    with raises("no targets to group"):
         er.Ranks([], [], [], keys={"side": []}).by("side")
     with raises("unknown side; got 'subject'; allowed: head, tail"):
         keys = {"head": ["a"], "relation": ["r"], "tail": ["b"], "side": ["subject"]}

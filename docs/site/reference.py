@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -34,6 +35,13 @@ class Entry:
     def path(self) -> str:
         """The name that users write."""
         return f"{SHORT.get(self.module, self.module)}.{self.name}"
+
+    @property
+    def file(self) -> str:
+        """The name of its page; some file systems do not tell `Audit` from `audit`."""
+        lower = self.name.lower()
+        twin = lower != self.name and hasattr(sys.modules[self.module], lower)
+        return f"{self.path}-class" if twin else self.path
 
     @property
     def summary(self) -> str:
@@ -121,8 +129,8 @@ def page(entry: Entry) -> str:
 
 def table(entries: list[Entry]) -> str:
     """List pages with their summaries."""
-    rows = "".join(f"   * - :doc:`{e.path}`\n     - {e.summary}\n" for e in entries)
-    pages = "".join(f"   {e.path}\n" for e in entries)
+    rows = "".join(f"   * - :doc:`{e.path} <{e.file}>`\n     - {e.summary}\n" for e in entries)
+    pages = "".join(f"   {e.file}\n" for e in entries)
     return f".. list-table::\n   :widths: 35 65\n\n{rows}\n.. toctree::\n   :hidden:\n\n{pages}\n"
 
 
@@ -141,10 +149,10 @@ def write(out: Path) -> None:
     for title, entries in sections():
         text += f"{title}\n{'-' * len(title)}\n\n{table(entries)}"
         for entry in entries:
-            if entry.path.lower() in paths:
-                raise ValueError(f"two pages of the name {entry.path} on some file systems")
-            paths.add(entry.path.lower())
-            (out / f"{entry.path}.rst").write_text(page(entry), encoding="utf-8")
+            if entry.file.lower() in paths:
+                raise ValueError(f"two pages of the name {entry.file} on some file systems")
+            paths.add(entry.file.lower())
+            (out / f"{entry.file}.rst").write_text(page(entry), encoding="utf-8")
     named = [name for name in evenrank.__all__ if isinstance(getattr(evenrank, name), Expression)]
     links = ", ".join(f"``er.{name}`` (:doc:`/metrics/{getattr(evenrank, name)}`)" for name in named)
     text += f"Named metrics\n{'-' * 13}\n\n"

@@ -841,7 +841,7 @@ def test_values_are_formatted_as_published():
 
 
 def test_latex_has_a_table_for_each_metric_and_the_mean_indices():
-    made = er.published("hoyt2022", "mrr", "hits@10")
+    made = er.published.adjust_table("hoyt2022", "mrr", "hits@10")
     *metrics, means = made.to_latex(digits=2).split("\n\n")
     assert [r"Model & MRR & chance(MRR) & AMRR & ZMRR" in text for text in metrics] == [True, False]
     assert "Model & AMRR & AH@10" in means
@@ -849,4 +849,4 @@ def test_latex_has_a_table_for_each_metric_and_the_mean_indices():
     assert r"TuckER & \textbf{0.57}" in means
     with raises("each metric has its own table, and label is for one; got 2 metrics"):
         made.to_latex(label="tab:a")
-    assert r"\label{tab:a}" in er.published("hoyt2022", "mrr").to_latex(label="tab:a")
+    assert r"\label{tab:a}" in er.published.adjust_table("hoyt2022", "mrr").to_latex(label="tab:a")

@@ -64,7 +64,7 @@ def test_every_kind_of_result_compiles(nations, tmp_path):
         er.latex(nations, metrics=["mrr", "amri"], percent="all", hits="Hits@k"),
         er.intervals(nations["transe"], "mrr", "z(mrr)").to_latex(),
         er.adjust({"mrr": 0.35}, data="fb15k237").to_latex(),
-        er.published("hoyt2022", "mrr", "hits@10").to_latex(digits=2),
+        er.published.adjust_table("hoyt2022", "mrr", "hits@10").to_latex(digits=2),
         er.across_datasets(dict.fromkeys(("a_b", "c", "d", "e"), unnamed)).to_latex(),
     ]
     assert compiled(tables, tmp_path) == []

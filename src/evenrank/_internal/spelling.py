@@ -9,15 +9,15 @@ DATA = """
     Nations Kinships UMLS Countries-S1 Countries-S2 Countries-S3 CoDEx-S CoDEx-M CoDEx-L FB13 FB15k
     FB15k-237 FB122 WN11 WN18 WN18RR WD50K YAGO3-10 YAGO37 Wikidata5M Hetionet ogbl-wikikg2 ogbl-biokg
     WikiKG90Mv2 DBpedia50 DB100K NELL-995 NELL23K ConceptNet-100K OpenBioLink PharmKG8k Freebase-86m
-    AristoV4 ILPC22-S ILPC22-L ICEWS14 ICEWS18 ICEWS05-15 GDELT DBP15K MovieLens-100K MovieLens-1M
+    AristoV4 ILPC2022-S ILPC2022-L ICEWS14 ICEWS18 ICEWS05-15 GDELT DBP15K MovieLens-100K MovieLens-1M
 """
 VERSIONS = {"wn18rr": "WN18RR", "fb237": "FB15k-237", "nell": "NELL-995"}  # GraIL's, 1 to 4
 OTHERS = {
     "codexsmall": "CoDEx-S",
     "codexmedium": "CoDEx-M",
     "codexlarge": "CoDEx-L",
-    "ilpc2022small": "ILPC22-S",
-    "ilpc2022large": "ILPC22-L",
+    "ilpc2022small": "ILPC2022-S",
+    "ilpc2022large": "ILPC2022-L",
     "kinship": "Kinships",
     "yago310": "YAGO3-10",
     "movielens100k": "MovieLens-100K",

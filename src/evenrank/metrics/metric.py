@@ -209,18 +209,20 @@ def check_cutoff(name: str, k: object) -> int:
     return int(k)
 
 
-@lru_cache(maxsize=256)  # defining a transform takes a third of a millisecond
 def hit(k: float) -> Transform:
     """Return the transform `[rank <= k]`.
 
     >>> hit(3)(np.array([1.0, 3.0, 4.0])).tolist()
     [1.0, 1.0, 0.0]
     """
-    k = check_cutoff("hits", k)
+    return _hit(check_cutoff("hits", k))
+
+
+@lru_cache(maxsize=256)  # defining a transform takes a third of a millisecond
+def _hit(k: int) -> Transform:
     return Transform(f"hits@{k}", _Hit(k), f"[r <= {k}]", _BORDES, limit=0.0)
 
 
-@lru_cache(maxsize=256)
 def truncated(of: Literal["mrr", "ndcg"], k: float) -> Metric:
     """Return mrr@k or ndcg@k, in which ranks below k add nothing.
 

@@ -17,7 +17,7 @@ from evenrank.metrics.grammar import ALIASES, NAMES, QUERY_ALIASES, QUERY_NAMES,
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-GENERATED = {"reference/index", "metrics/index", "shell/index", "explorer"}
+GENERATED = {"reference/index", "metrics/index", "shell/index", "explorer", "leaderboard-page"}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,17 +16,27 @@ from typing import Any
 LIBRARIES = ("torch", "lightning", "torchmetrics", "pykeen", "ir_measures")
 
 
+def _attribute(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Kind(name, (), {}) if name[0].isupper() else _Stub()
+
+
 class _Kind(type):
     """The type of classes that have every attribute."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
+        return _attribute(name)
 
-        def stub(*args: Any, **_: Any) -> Any:
-            return args[0] if args and callable(args[0]) else stub  # also as a decorator
 
-        return stub
+class _Stub:
+    """A function, also as a decorator, or a module that has every attribute."""
+
+    def __call__(self, *args: Any, **_: Any) -> Any:
+        return args[0] if args and callable(args[0]) else self
+
+    def __getattr__(self, name: str) -> Any:
+        return _attribute(name)
 
 
 class _Module(ModuleType):

@@ -237,7 +237,7 @@ def test_a_protocol_with_thousands_of_digits_in_a_text_is_words(tmp_path):
         (pl.Series([0, 2**100], dtype=pl.Int128), "a number of more than 64 bits in column better"),
         (pl.Series([0, 2**64 - 1], dtype=pl.UInt64), "better must be at most"),
         (pl.Series([date(2020, 1, 1)] * 2), "column better must be numbers; got type Date"),
-        (pl.Series([[1], [2]]), "a file of rankings of queries with several answers"),
+        (pl.Series([[1], [2]]), r"a file of rankings|column equal must be lists"),
         (pl.Series([{"a": 1}] * 2), r"column better must be numbers; got type Struct"),
         (pl.Series([b"1", b"2"]), "column better must be numbers; got type Binary"),
         (pl.Series([True, False]), "better must be a column of whole numbers"),

@@ -8,8 +8,10 @@ from functools import cache
 DATA = """
     Nations Kinships UMLS Countries-S1 Countries-S2 Countries-S3 CoDEx-S CoDEx-M CoDEx-L FB13 FB15k
     FB15k-237 FB122 WN11 WN18 WN18RR WD50K YAGO3-10 YAGO37 Wikidata5M Hetionet ogbl-wikikg2 ogbl-biokg
-    WikiKG90Mv2 DBpedia50 DB100K NELL-995 NELL23K ConceptNet-100K OpenBioLink PharmKG8k Freebase-86m
-    AristoV4 ILPC2022-S ILPC2022-L ICEWS14 ICEWS18 ICEWS05-15 GDELT DBP15K MovieLens-100K MovieLens-1M
+    WikiKG90Mv2 DBpedia50 DB100K NELL-995 NELL23K ConceptNet-100k OpenBioLink PharmKG-8k Freebase-86m
+    Aristo-v4 ILPC2022-S ILPC2022-L ICEWS14 ICEWS18 ICEWS05-15 GDELT DBP15K MovieLens-100K MovieLens-1M
+    WD-singer FB15k-237-10 Family Wikidata12k ConceptNet ConceptNet-82k YAGO11k PharmKG BioKG CKG DRKG GloBI
+    PrimeKG PharMeBINet
 """
 VERSIONS = {"wn18rr": "WN18RR", "fb237": "FB15k-237", "nell": "NELL-995"}  # GraIL's, 1 to 4
 OTHERS = {
@@ -18,6 +20,13 @@ OTHERS = {
     "codexlarge": "CoDEx-L",
     "ilpc2022small": "ILPC2022-S",
     "ilpc2022large": "ILPC2022-L",
+    **{f"nell995h{i}": f"NELL-995 h{i}" for i in (25, 50, 75, 100)},
+    "nell995q2b": "NELL-995 (Query2box)",
+    "wd50k33": "WD50K (33)",
+    "wd50k100": "WD50K (100)",
+    "icews14forecasting": "ICEWS14 (forecasting)",
+    "yagorenet": "YAGO (RE-NET)",
+    **{f"dbp15k{a}en": f"DBP15K ({a}-en)" for a in ("zh", "ja", "fr")},
     "kinship": "Kinships",
     "yago310": "YAGO3-10",
     "movielens100k": "MovieLens-100K",

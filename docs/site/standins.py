@@ -16,10 +16,14 @@ from typing import Any
 LIBRARIES = ("torch", "lightning", "torchmetrics", "pykeen", "ir_measures")
 
 
+def _nothing(self: Any, *_: Any, **__: Any) -> None:
+    """Take any arguments."""
+
+
 def _attribute(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _Kind(name, (), {}) if name[0].isupper() else _Stub()
+    return _Kind(name, (), {"__init__": _nothing}) if name[0].isupper() else _Stub()
 
 
 class _Kind(type):
@@ -49,7 +53,7 @@ class _Module(ModuleType):
         """Make a class of this name."""
         if name.startswith("__"):
             raise AttributeError(name)
-        found = _Kind(name, (), {"__module__": self.__name__})
+        found = _Kind(name, (), {"__module__": self.__name__, "__init__": _nothing})
         setattr(self, name, found)
         return found
 

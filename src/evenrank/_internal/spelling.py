@@ -10,8 +10,8 @@ DATA = """
     FB15k-237 FB122 WN11 WN18 WN18RR WD50K YAGO3-10 YAGO37 Wikidata5M Hetionet ogbl-wikikg2 ogbl-biokg
     WikiKG90Mv2 DBpedia50 DB100K NELL-995 NELL23K ConceptNet-100k OpenBioLink PharmKG-8k Freebase-86m
     Aristo-v4 ILPC2022-S ILPC2022-L ICEWS14 ICEWS18 ICEWS05-15 GDELT DBP15K MovieLens-100K MovieLens-1M
-    WD-singer FB15k-237-10 Family Wikidata12k ConceptNet ConceptNet-82k YAGO11k PharmKG BioKG CKG DRKG GloBI
-    PrimeKG PharMeBINet
+    WD-singer FB15k-237-10 Family Wikidata12k ConceptNet ConceptNet-82k YAGO11k PharmKG BioKG CKG DRKG
+    GloBI PrimeKG PharMeBINet
 """
 VERSIONS = {"wn18rr": "WN18RR", "fb237": "FB15k-237", "nell": "NELL-995"}  # GraIL's, 1 to 4
 OTHERS = {

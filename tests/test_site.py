@@ -47,7 +47,7 @@ def test_every_page_is_in_a_table_of_contents():
     assert listed() - pages - GENERATED - outside == set()
 
 
-@pytest.mark.parametrize("name", ["stage", "metric_pages", "shell_pages", "reference", "searching"])
+@pytest.mark.parametrize("name", ["stage", "metric_pages", "shell_pages", "python_pages", "searching"])
 def test_examples_in_the_scripts(name):
     if name == "searching":
         pytest.importorskip("sphinx", reason="the search stems words as Sphinx does")
@@ -120,7 +120,7 @@ def test_a_metric_without_a_text_has_a_page_too():
 
 
 def test_every_public_name_is_in_the_reference():
-    reference = importlib.import_module("reference")
+    reference = importlib.import_module("python_pages")
     grouped = [name for names in reference.groups().values() for name in names]
     assert sorted(grouped) == sorted(er.__all__)
 

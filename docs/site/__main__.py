@@ -11,7 +11,7 @@ from sphinx.cmd.build import main as sphinx
 
 import evenrank as er
 import metric_pages
-import reference
+import python_pages
 import searching
 import shell_pages
 from links import Site
@@ -54,7 +54,7 @@ def build(source: Path, out: Path) -> int:
     settings = ["-d", str(source.parent / "doctrees"), "-c", str(Path(__file__).parent)]
     strict = ["-q", "-W", "--keep-going", "-n", "-j", "2", "-b", "html"]
     with standins():
-        reference.write(source / "reference")
+        python_pages.write(source / "reference")
         code = sphinx([*strict, *settings, str(source), str(out)])
     if code:
         return code

@@ -18,20 +18,21 @@ from links import Site
 from stage import stage
 from standins import standins
 
-EXPLORER = """# Explorer: what is my number worth?
+EXPLORER = """# Explorer: adjust a published value
 
 Enter a value and see its chance-adjusted metrics, published results of the same metric, and the
 equivalent value on every other data set. `evenrank explore -o explorer.html` writes this page as one
-file that needs no network: <a href="_static/explorer.html">open it on its own</a>.
+file that needs no network. <a href="_static/explorer.html">Open it in full</a>.
 
 <iframe class="whole" src="_static/explorer.html" title="Explorer"></iframe>
 """
 
 
-LEADERBOARD = """# The leaderboard page
+LEADERBOARD = """# Leaderboard of published results
 
-[How to read it](leaderboard.md). `evenrank leaderboard -o page.html` writes this page as one file that
-needs no network: <a href="_static/leaderboard.html">open it on its own</a>.
+Find results of papers by data set, model and metric, as printed and adjusted for chance
+([how to read it](leaderboard.md)). `evenrank leaderboard -o page.html` writes this page as one file that
+needs no network. <a href="_static/leaderboard.html">Open it in full</a>.
 
 <iframe class="whole" src="_static/leaderboard.html" title="Leaderboard"></iframe>
 """

@@ -26,6 +26,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4  # links such as files.md#columns, as in the plain repository
+highlight_language = "text"  # of blocks that do not name their language
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
 
 # notebooks run at every build; an error in a cell fails it
@@ -48,6 +49,7 @@ html_title = "evenrank"
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["offline.js"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False

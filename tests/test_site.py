@@ -148,8 +148,9 @@ def test_the_readme_is_short():
     assert len(readme().split()) <= 720
 
 
-def test_the_commands_of_the_readme_print_what_it_shows(tmp_path):
-    [(_, body)] = blocks(readme())
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_commands_of_the_readme_print_what_it_shows(page, tmp_path):
+    [(_, body)] = blocks((ROOT / page).read_text(encoding="utf-8"))
     for command in commands(body):
         code, printed = in_terminal(command.text, tmp_path)
         assert code == 0, "\n".join(printed)

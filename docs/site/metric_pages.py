@@ -295,10 +295,10 @@ def facts(expression: Expression) -> str:
     best = expression.best
     per_query = " (per query; the mean over queries counts)" * isinstance(expression, QueryMetric)
     rows = {
-        "as text": f"`{expression.formula}`{per_query}",
-        "better": {True: "larger", False: "smaller", None: "no direction"}[expression.increasing],
+        "formula in text": f"`{expression.formula}`{per_query}",
+        "better values": {True: "larger", False: "smaller", None: "no direction"}[expression.increasing],
         "range": expression.span if isinstance(expression, Adjusted) else f"{low:g} to {high:g}",
-        "optimum": "depends on the candidates"
+        "best value": "depends on the candidates"
         if best is None
         else "none"
         if isnan(best)

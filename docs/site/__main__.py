@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -46,12 +47,21 @@ def generate(source: Path) -> None:
     (source / "leaderboard-page.md").write_text(LEADERBOARD, encoding="utf-8")
 
 
+def quiet(folder: Path) -> None:
+    """Run notebooks without the configuration of the user, and without warnings of the kernel itself."""
+    profile = folder / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    profile.joinpath("ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+    os.environ["IPYTHONDIR"] = str(folder.resolve())
+
+
 def build(source: Path, out: Path) -> int:
     """Stage and generate the pages, build them, and check all links; return an exit code."""
     start = time.perf_counter()
     shutil.rmtree(out, ignore_errors=True)
     stage(source)
     generate(source)
+    quiet(source.parent / "ipython")
     settings = ["-d", str(source.parent / "doctrees"), "-c", str(Path(__file__).parent)]
     strict = ["-q", "-W", "--keep-going", "-n", "-j", "2", "-b", "html"]
     with standins():

@@ -346,7 +346,7 @@ def write(out: Path) -> None:
             for e in expressions
         )
         pages = "\n".join(map(slug, expressions))
-        text += f"\n## {kind}\n\n| metric | expression | |\n| --- | --- | --- |\n{rows}\n"
+        text += f"\n## {kind}\n\n| metric | name | |\n| --- | --- | --- |\n{rows}\n"
         text += f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     (out / "index.md").write_text(text, encoding="utf-8")
 

@@ -63,7 +63,7 @@ def build(source: Path, out: Path) -> int:
     generate(source)
     quiet(source.parent / "ipython")
     settings = ["-d", str(source.parent / "doctrees"), "-c", str(Path(__file__).parent)]
-    strict = ["-q", "-W", "--keep-going", "-n", "-j", "2", "-b", "html"]
+    strict = ["-q", "-W", "--keep-going", "-n", "-j", "auto", "-b", "html"]
     with standins():
         python_pages.write(source / "reference")
         code = sphinx([*strict, *settings, str(source), str(out)])

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 # pages outside docs/ that are pages of the site, and files that pages link to
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md", "examples/rank_while_training.py")
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
-FILE_NAME = re.compile(r"\[[\w-]+\.md\](?=\(([\w-]+\.md)\))")
+FILE_NAME = re.compile(r"\[[\w-]+\.md\](?=\(([\w-]+\.md)(?:#[\w-]+)?\))")
 
 
 def place(path: str) -> str:
@@ -43,8 +43,8 @@ def moved(text: str, path: str) -> str:
 def titled(text: str, folder: Path) -> str:
     r"""Name linked pages by their titles, where the text of a link is the name of the file.
 
-    >>> titled("see [chance.md](chance.md), [x.md](x.md#y) and [ranks](files.md)", ROOT / "docs")
-    'see [The null distribution of a metric](chance.md), [x.md](x.md#y) and [ranks](files.md)'
+    >>> titled("see [chance.md](chance.md#tails) and [ranks](files.md)", ROOT / "docs")
+    'see [The null distribution of a metric](chance.md#tails) and [ranks](files.md)'
     """
 
     def title(match: re.Match[str]) -> str:

@@ -96,10 +96,17 @@ def _signed(*given: Any) -> tuple[str | None, str | None]:
     return text and text.replace("<factory>", "...").replace("range(0, 0)", "range(0)"), result
 
 
+def _skipped(*given: Any) -> bool | None:
+    """Leave out the fields of named tuples, which are documented as parameters."""
+    thing = given[3]  # after the application, the kind and the name
+    return True if str(getattr(thing, "__doc__", "")).startswith("Alias for field number") else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register the formulas, links to the reference, and languages that Pygments does not know."""
     app.connect("doctree-resolved", _linked)
     app.connect("autodoc-process-signature", _signed)
+    app.connect("autodoc-skip-member", _skipped)
     app.add_lexer("csv", TextLexer)
     app.add_html_math_renderer("mathml", (_math, None), (_math, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,7 +9,10 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
 # pages outside docs/ that are pages of the site, and files that pages link to
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md", "examples/rank_while_training.py")
+OUTSIDE = (
+    *("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md"),
+    *("CITATION.cff", "examples/rank_while_training.py"),
+)
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
 FILE_NAME = re.compile(r"\[[\w-]+\.md\](?=\(([\w-]+\.md)(?:#[\w-]+)?\))")
 

@@ -103,6 +103,18 @@ def test_closed_forms_of_chance_levels_agree_with_enumeration():
         assert pages.checked(parse(name))
 
 
+def test_pages_of_metrics_tell_both_standard_deviations_apart():
+    pages = importlib.import_module("metric_pages")
+    text = pages.page(er.MRR)
+    # independent ranks: 0.0135 in the case study; a random scorer: 1.333 times as much
+    assert "| nations | 0.3844 | 0.0179 | 0.0135 |" in text
+    assert "no formula" not in text
+    assert "| nations | " in pages.page(parse("max"))
+    assert "both standard deviations are those of independent ranks" in pages.page(parse("max"))
+    [z] = re.findall(r"\| nations \| 0\.3844 \| 0\.0179 \| ([\d.]+) \|", pages.page(parse("zmrr")))
+    assert isclose(float(z), (0.4 - 0.3844) / 0.0179, rel_tol=0.01)
+
+
 def test_a_wrong_closed_form_is_an_error(monkeypatch):
     pages = importlib.import_module("metric_pages")
     monkeypatch.setitem(pages.CLOSED, "mrr", ("x", lambda sizes: 1 / sizes[0]))

@@ -123,10 +123,10 @@ def audit_command(
     ] = None,
     form: FormatOption = "table",
 ) -> None:
-    """Check whether published values can belong to ranks.
+    """Check whether published values are possible and fit together.
 
     Values are read as printed: 0.48 stands for 0.475 to 0.485. A finding says that no ranks have these
-    values, whatever their ties.
+    values together, whatever their ties.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _show_audit(found: Audit, form: Format) -> None:
 
 
 record_app = App(
-    help="""Your own record of published results: check, add.
+    help="""Check published results, and add them to your own record.
 
     Examples
     --------
@@ -164,7 +164,7 @@ RowsArgument = Annotated[
 
 @record_app.command("check")
 def record_check(file: RowsArgument, form: TableOrJson = "table") -> None:
-    """Check rows for the record, and whether their values can belong to ranks.
+    """Check rows for the record, and whether their values are possible and fit together.
 
     Examples
     --------

@@ -209,7 +209,7 @@ def audit(
     filter: atlas.Filter = "all",  # noqa: A002  # the field's word
     percent: bool | None = None,
 ) -> Audit:
-    """Check whether published values can belong to ranks.
+    """Check whether published values are possible and fit together.
 
     Hits@k must rise with k, and the MRR must lie between the bounds that hits@k, MR and GMR imply
     together, among the candidates of the data set. Values that were computed from ranks and rounded

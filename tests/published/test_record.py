@@ -14,8 +14,8 @@ from shell import run
 
 import evenrank as er
 from evenrank.graphs import atlas
-from evenrank.published import _record as record
-from evenrank.published import add, model_name, own_file, read_record, results
+from evenrank.published import Record, add, model_name, own_file, read_record, results
+from evenrank.published import _rows as stored
 from evenrank.published._models import key, spellings
 
 ROW = {"data": "nations", "model": "A", "metric": "mrr", "printed": "0.81", "source": "B et al. 2020"}
@@ -38,8 +38,8 @@ def raises(match):
 @needs("published/results.csv")
 def test_the_record_is_rebuilt_from_its_source(tmp_path):
     built = tmp_path / "record.parquet"
-    rows = record.build(path("published/results.csv"), built)
-    package = record.files("evenrank.published") / record.FILE
+    rows = stored.build(path("published/results.csv"), built)
+    package = stored.files("evenrank.published") / stored.FILE
     assert pl.read_parquet(built).equals(pl.read_parquet(package.read_bytes()))
     assert rows == len(results(candidates="any")) == 6359
     assert len(package.read_bytes()) < 300_000
@@ -61,11 +61,11 @@ def test_values_units_and_sources_are_those_of_the_source():
 def test_every_row_has_its_provenance_and_a_protocol_of_known_words():
     for one in results(candidates="any"):
         assert all((one.source, one.where, one.year, one.printed, one.called))
-        assert one.filter in record.FILTERS
-        assert one.origin in record.ORIGINS
-        assert one.unseen in record.UNSEEN
-        assert record.CANDIDATES.fullmatch(one.candidates)
-        assert record.data_name(one.data) == one.data
+        assert one.filter in stored.FILTERS
+        assert one.origin in stored.ORIGINS
+        assert one.unseen in stored.UNSEEN
+        assert stored.CANDIDATES.fullmatch(one.candidates)
+        assert stored.data_name(one.data) == one.data
 
 
 def test_sampled_candidates_and_lists_are_kept_apart_from_full_rankings():
@@ -99,7 +99,7 @@ def test_the_table_of_names_has_no_spelling_twice_and_is_stable():
     import tomllib
 
     table = tomllib.loads(
-        (record.files("evenrank.published") / "models.toml").read_text(encoding="utf-8")
+        (stored.files("evenrank.published") / "models.toml").read_text(encoding="utf-8")
     )
     every = [key(name) for known, others in table.items() for name in (known, *others)]
     assert [name for name, many in Counter(every).items() if many > 1] == []
@@ -188,7 +188,7 @@ def test_all_full_rankings_of_both_sides_on_data_sets_of_the_atlas_are_adjusted(
         and one.data in atlas.names()
         and one.split in atlas.splits(one.data)
     ]
-    made = record.Record(tuple(wanted)).adjust()
+    made = Record(tuple(wanted)).adjust()
     assert len(wanted) > 4000
     assert all(isfinite(one.index) and isfinite(one.z) for one in made.adjusted)
     assert not any(note.startswith("not adjusted") for note in made.notes)
@@ -261,7 +261,7 @@ def test_own_rows_are_added_beside_those_of_the_package(own):
     assert len(results()) == before + 2
     one, two = results(source="B et al. 2020")
     assert (one.value, two.value, two.percent, one.run == two.run) == (0.81, 0.701, True, True)
-    assert one.run not in {row.run for row in record._bundled()}
+    assert one.run not in {row.run for row in stored.bundled()}
     add([ROW | {"model": "C"}])
     assert {one.model for one in results(source="B et al. 2020")} == {"A", "C"}
     with raises("your record has this row already; got mrr=0.81 of A on nations, B et al. 2020"):

@@ -20,10 +20,12 @@ from evenrank._internal.terminal import clean, wrapped
 from evenrank.errors import InputError
 from evenrank.graphs import Graph, atlas, registry
 from evenrank.metrics.adjusted import Adjusted
-from evenrank.published import _record as record
 from evenrank.published._joint import Limit, listed_in_words, misfits
 from evenrank.published._read import Unknown, table_of
 from evenrank.published._read import lines as read_lines
+from evenrank.published._record import Record, Recorded, candidates_of
+from evenrank.published._rows import is_record, read
+from evenrank.published._select import results
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import SLACK, PublishedValue
 
@@ -202,7 +204,7 @@ def _indent(line: str) -> str:
 
 
 def audit(
-    source: record.Record | str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+    source: Record | str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
     *,
     split: str = "test",
     sides: atlas.Sides = "both",
@@ -249,13 +251,13 @@ def audit(
     hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.515 > 0.485
     """
     if source is None:
-        source = record.results(candidates="any")
-    if isinstance(source, record.Record):
+        source = results(candidates="any")
+    if isinstance(source, Record):
         return audit_record(source.values)
     if not isinstance(source, str | os.PathLike):
         source = list(source) if isinstance(source, Iterable) else source
-    if record.is_record(table_of(source)[1]):
-        return audit_record(record.read(source, sourced=False))
+    if is_record(table_of(source)[1]):
+        return audit_record(read(source, sourced=False))
     unknown = Unknown({}, {})
     runs = list(_runs_of_lines(source, Setting("", split, sides, filter), unknown, percent))
     notes = []
@@ -266,7 +268,7 @@ def audit(
     return _audited(runs, [], notes)
 
 
-def audit_record(values: Sequence[record.Recorded]) -> Audit:
+def audit_record(values: Sequence[Recorded]) -> Audit:
     """Audit rows of the record.
 
     Parameters
@@ -279,13 +281,13 @@ def audit_record(values: Sequence[record.Recorded]) -> Audit:
     Audit
         The findings.
     """
-    groups: dict[int, list[record.Recorded]] = {}
+    groups: dict[int, list[Recorded]] = {}
     for one in values:
         groups.setdefault(one.run, []).append(one)
     runs = []
     for rows in groups.values():
         first = rows[0]
-        known = record.candidates_of(first.protocol)
+        known = candidates_of(first.protocol)
         runs.append(
             Run(
                 first.data,
@@ -436,13 +438,13 @@ def _runs_of_lines(
         )
 
 
-def _most(one: record.Recorded) -> float:
+def _most(one: Recorded) -> float:
     """Find the largest number of candidates of a row of the record."""
     if one.candidates.startswith("top"):
         return inf  # targets that are not in the list count as missed
     if one.candidates.endswith(" sampled"):
         return float(one.candidates.split()[0]) + 1
-    known = record.candidates_of(one.protocol).candidates
+    known = candidates_of(one.protocol).candidates
     return _entities(one.data) if known is None else float(known.sizes["candidates"].max())
 
 
@@ -471,15 +473,15 @@ def _work(source: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _disagreements(values: Sequence[record.Recorded]) -> list[Finding]:
+def _disagreements(values: Sequence[Recorded]) -> list[Finding]:
     """Find values that are quoted or copied from a work which prints other ones."""
-    works: dict[tuple[Any, ...], list[record.Recorded]] = {}
+    works: dict[tuple[Any, ...], list[Recorded]] = {}
     for one in values:
         work = _work(one.source)
         if work is not None:
             about = (work, one.model, one.variant, one.metric, *one.protocol[:-1])
             works.setdefault(about, []).append(one)
-    pairs: dict[tuple[int, str], list[tuple[record.Recorded, record.Recorded]]] = {}
+    pairs: dict[tuple[int, str], list[tuple[Recorded, Recorded]]] = {}
     for rows in works.values():
         own = [one for one in rows if one.origin == "own"]
         for one in rows:
@@ -489,7 +491,7 @@ def _disagreements(values: Sequence[record.Recorded]) -> list[Finding]:
     return [_disagreement(*zip(*both, strict=True)) for both in pairs.values()]
 
 
-def _disagreement(theirs: Sequence[record.Recorded], own: Sequence[record.Recorded]) -> Finding:
+def _disagreement(theirs: Sequence[Recorded], own: Sequence[Recorded]) -> Finding:
     """Describe values of one evaluation that two texts print differently."""
     here, there = (", ".join(one.given.printed for one in rows) for rows in (theirs, own))
     first, other = theirs[0], own[0]

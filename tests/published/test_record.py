@@ -14,7 +14,7 @@ from shell import run
 
 import evenrank as er
 from evenrank.graphs import atlas
-from evenrank.published import Record, add, model_name, own_file, read_record, results
+from evenrank.published import Record, add, audit, model_name, own_file, read_record, results
 from evenrank.published import _rows as stored
 from evenrank.published._models import key, spellings
 
@@ -113,7 +113,9 @@ def test_the_table_of_names_has_no_spelling_twice_and_is_stable():
         ("ComplEx (N3)", "ComplEx-N3"),
         ("complex n3", "ComplEx-N3"),
         ("ComplEx-N3 (rank 8)", "ComplEx-N3 (rank 8)"),
-        ("ComplEx (N3) (rank 8)", "ComplEx (N3) (rank 8)"),
+        ("ComplEx (N3) (rank 8)", "ComplEx-N3 (rank 8)"),
+        ("My Model (small) (seed 1)", "My Model (small; seed 1)"),
+        ("()", "()"),
         ("Distmult", "DistMult"),
         ("KBAT", "KBGAT"),
         ("RGCN", "R-GCN"),
@@ -277,6 +279,51 @@ def test_a_file_in_the_columns_of_the_record_can_be_read_back(tmp_path):
     assert [(o.data, o.name, o.metric, o.value, o.source) for o in again] == [
         (o.data, o.name, o.metric, o.value, o.source) for o in made
     ]
+
+
+@pytest.mark.parametrize("options", [("--format", "csv"), ("--limit", "1", "--format", "spreadsheet")])
+def test_what_the_shell_exports_can_be_checked_and_audited(tmp_path, options):
+    file = tmp_path / "rows.csv"
+    file.write_text(run("published", "--data", "nations", "--sort", "index", *options))
+    assert "5 rows, all complete" in run("record", "check", str(file))
+    assert audit(file).values == 5
+
+
+@pytest.mark.parametrize(
+    ("where", "link"),
+    [
+        (
+            "facebookresearch/kbc@248e931364: README.md",
+            "https://github.com/facebookresearch/kbc/blob/248e931364/README.md",
+        ),
+        (
+            "uma-pi1/kge-iclr20@31a117e0b3: data_dumps/best-trials.csv line 10",
+            "https://github.com/uma-pi1/kge-iclr20/blob/31a117e0b3/data_dumps/best-trials.csv?plain=1#L10",
+        ),
+        (
+            "awslabs/dgl-ke@e00bccfc46: examples/READ ME.md, 8-GPU, loss comparison",
+            "https://github.com/awslabs/dgl-ke/blob/e00bccfc46/examples/READ%20ME.md",
+        ),
+        (
+            "PyPI pykeen 1.11.1: pykeen/experiments/boxe/abboud2020_boxe_wn18rr.yaml",
+            "https://github.com/pykeen/pykeen/blob/v1.11.1/src/pykeen/experiments/boxe/"
+            "abboud2020_boxe_wn18rr.yaml",
+        ),
+        ("https://example.org/paper.pdf", "https://example.org/paper.pdf"),
+        ("javascript:alert(1)", ""),
+        ("table 3", ""),
+        ("", ""),
+    ],
+)
+def test_a_value_links_to_the_text_in_which_it_is_printed(where, link):
+    (one,) = read_record([ROW | {"where": where}])
+    assert one.link == link
+
+
+def test_every_value_of_the_record_has_a_link():
+    every = results(candidates="any")
+    assert all(one.link.startswith("https://github.com/") and " " not in one.link for one in every)
+    assert results(data="nations").rows()[0]["link"].endswith("/README.md")
 
 
 @pytest.mark.parametrize(

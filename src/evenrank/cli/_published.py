@@ -52,7 +52,11 @@ def published_command(
     ] = None,
     filter_: Annotated[
         Literal["any", "all", "none", "train, valid", "unknown"],
-        typer.Option("--filter", help="Known true answers that were filtered; none is raw."),
+        typer.Option(
+            "--filter",
+            help="Known true answers that were filtered; none is raw, and 'train, valid' keeps those of "
+            "the test split.",
+        ),
     ] = "any",
     candidates: Annotated[
         Literal["all", "sampled", "top", "any"],

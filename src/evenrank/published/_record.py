@@ -5,11 +5,13 @@ A row is one value as it was printed, with the protocol that its source states.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import isfinite, nan
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from urllib.parse import quote
 
 import numpy as np
 
@@ -28,7 +30,14 @@ from evenrank.ranks.protocol import Protocol
 SHOWN = 30  # rows that are printed; all are exported
 DIGITS = 8  # letters of a printed value; more digits are only exported
 SPLITS = ("train", "valid", "test")
+GITHUB = "https://github.com/"
 By: TypeAlias = Literal["index", "z", "value", "year"]
+# places: a file of a repository at a commit, with a line or a section of it; a file of PyKEEN's package
+_FILE = re.compile(
+    r"(?P<repository>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{7,40}): "
+    r"(?P<path>[^,]+?)(?: line (?P<line>\d+))?(?:,.*)?"
+)
+_PYKEEN = re.compile(r"PyPI pykeen (?P<version>[\d.]+): (?P<path>\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,18 @@ class Recorded:
         return replace(one, percent=self.percent)
 
     @property
+    def link(self) -> str:
+        """The address of the text in which the value is printed; empty if it is not known."""
+        if self.where.startswith(("https://", "http://")):
+            return self.where
+        if found := _FILE.fullmatch(self.where):
+            line = f"?plain=1#L{found['line']}" if found["line"] else ""
+            return f"{GITHUB}{found['repository']}/blob/{found['commit']}/{quote(found['path'])}{line}"
+        if found := _PYKEEN.fullmatch(self.where):
+            return f"{GITHUB}pykeen/pykeen/blob/v{found['version']}/src/{quote(found['path'])}"
+        return ""
+
+    @property
     def protocol(self) -> tuple[str, ...]:
         """What must be equal for two values to be comparable."""
         return (self.data, self.split, self.sides, self.filter, self.candidates, self.unseen)
@@ -186,6 +207,8 @@ class Record(Shown):
                 row[name] = getattr(one, name)
                 if name == "percent":
                     row["value"] = one.value
+                if name == "where":
+                    row["link"] = one.link
             if self.adjusted:
                 also = self.adjusted[i]
                 row |= {field.name: getattr(also, field.name) for field in fields(Chances)}

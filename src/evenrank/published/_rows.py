@@ -22,12 +22,13 @@ from evenrank.errors import InputError, UnknownMetricError
 from evenrank.graphs import atlas, registry
 from evenrank.published._models import model_name
 from evenrank.published._read import located, table_of
-from evenrank.published._record import Recorded
+from evenrank.published._record import Chances, Recorded
 from evenrank.published._value import PublishedValue, adjustable, decide_percent
 
 FILE = "record.parquet"
 FOLDER = "EVENRANK_RECORD"
 OWN_FILE = "record.csv"
+DERIVED = ("link", *(field.name for field in fields(Chances)))  # of exports, computed again when read
 NEEDED = ("data", "model", "metric", "source")
 FILTERS = ("all", "none", "train, valid", "unknown")
 UNSEEN = ("keep", "drop", "unknown")
@@ -157,7 +158,7 @@ def read(
             raise InputError(
                 "no column printed", got=", ".join(columns), do="add it: the value as printed"
             )
-        odd = next((c for c in folded if c not in (*_names(), "value")), None)
+        odd = next((c for c in folded if c not in (*_names(), "value", *DERIVED)), None)
         if odd is not None:
             raise InputError("unknown column", got=repr(odd), allowed=", ".join(_names()))
     cells = [

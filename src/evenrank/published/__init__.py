@@ -37,8 +37,8 @@ from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
 from evenrank.published._audit import Audit, Finding, audit
-from evenrank.published._consistency import Contradiction, contradictions, find_contradictions
-from evenrank.published._joint import Limit, misfits
+from evenrank.published._consistency import Contradiction, contradictions
+from evenrank.published._joint import Limit, warnings
 from evenrank.published._models import ModelName, model_name
 from evenrank.published._read import lines as read_lines
 from evenrank.published._record import Chances, Record, Recorded
@@ -181,9 +181,7 @@ def adjust(
         adjusted = candidates.adjusted(one.metric, raw)
         expressions += [one.metric, *adjusted]
         row += [raw, *adjusted.values()]
-    violated = find_contradictions(given, candidates) or misfits(given, candidates)
-    wrong = (f"warning: {one}" for one in violated)
-    notes = (*units_note(given), *wrong)
+    notes = (*units_note(given), *(f"warning: {one}" for one in warnings(given, candidates)))
     return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 

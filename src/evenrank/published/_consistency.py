@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise, permutations, product
 from math import inf, isfinite
 from operator import itemgetter
 from typing import Any
@@ -116,9 +116,10 @@ def find_contradictions(
     hits = [(k, one.to_power(1)) for k, one in of_k if k is not None]
     hits.sort(key=itemgetter(0))
     means = [one for one in known if one.metric.f.k is None]
-    found = list(_power_means([one for one in means if one.metric.f == RANK], most))
-    for (_, a), (_, b) in combinations(hits, 2):
-        found += _violated(f"{a} <= {b}", [a, b], a.low, b.high)
+    found = [*_same(known), *_power_means([one for one in means if one.metric.f == RANK], most)]
+    for (j, a), (k, b) in combinations(hits, 2):
+        if j < k:
+            found += _violated(f"{a} <= {b}", [a, b], a.low, b.high)
     for mean in means:
         if abs(mean.metric.p) == 1:
             for at_best in (False, True):
@@ -157,8 +158,8 @@ def ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[Ran
     if isinstance(given.expression, Adjusted):
         if candidates is None:
             return
-        back = candidates.back(given.expression)
-        ends = back(ends[0]), back(ends[1])
+        back, slack = candidates.back(given.expression), SINGLE * abs(given.fraction)
+        ends = back(ends[0] - slack), back(ends[1] + slack)
     (low, high), (least, most) = sorted(ends), metric.range
     middle, error = (low + high) / 2, SINGLE * max(abs(low), abs(high))
     low, high = max(min(low, middle - error), least), min(max(high, middle + error), most)
@@ -174,12 +175,26 @@ def _violated(
         yield Contradiction(relation, tuple(one.given for one in of), left, right, whole_ranks)
 
 
+def _same(known: Sequence[Range]) -> Iterator[Contradiction]:
+    """Check that values of the same metric, raw and adjusted, are equal."""
+    for a, b in permutations(known, 2):
+        if a.metric == b.metric:
+            yield from _violated(f"{_origin(a)} <= {_origin(b)}", [a, b], a.low, b.high)
+
+
+def _origin(one: Range) -> str:
+    expression = one.given.expression
+    return one.name if expression == one.metric else f"{one.name} from {expression}"
+
+
 def _power_means(means: Sequence[Range], most: float) -> Iterator[Contradiction]:
     """Check that power means of the ranks grow with their exponent, and MRR against MR.
 
     1/r is convex, so that on 1..N it lies below the line through both ends, `1 - (r - 1) / N`.
     """
     for a, b in combinations(sorted(means, key=lambda one: one.metric.p), 2):
+        if a.metric == b.metric:
+            continue
         yield from _in_order(a, b)
         if a.metric.p == b.metric.p:
             yield from _in_order(b, a)

@@ -16,7 +16,7 @@ The program is a relaxation, so that values that were computed from ranks always
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -34,6 +34,7 @@ from evenrank.published._value import PublishedValue
 EXACT = 12  # up to this rank, and beside the k of every hits@k, each rank is a bin
 GROWTH = 1.05  # ratio of the ends of larger bins
 FARTHEST = 1e7  # where the last bin begins, if the number of candidates is unknown
+LAST_DIGIT = "; it would fit if the last digits were off by one"
 TOLERANCE = 1e-6  # relative; that of the solver is 1e-7
 
 
@@ -124,7 +125,7 @@ def misfits(
     if not violated and len(means) <= 1 and all(abs(mean.p) == 1 for mean in means):
         return ()  # for hits and one mean, these inequalities are sharp
     program = _Program([_moment(one) for one in known], most, 1.0 if whole else HALF)
-    if program.feasible(range(len(known))):
+    if not any(map(_of_one_metric, violated)) and program.feasible(range(len(known))):
         return ()
     place = {id(one.given): i for i, one in enumerate(known)}
     found: list[Contradiction] = []
@@ -132,9 +133,47 @@ def misfits(
         parts = {id(value) for value in one.given}
         if any(parts >= {id(value) for value in other.given} for other in found):
             continue  # a part of it is enough
-        if not program.feasible([place[part] for part in parts]):
+        if _of_one_metric(one) or not program.feasible([place[part] for part in parts]):
             found.append(replace(one, whole_ranks=False))
     return tuple(found) or (_explained(known, program),)
+
+
+def warnings(given: Sequence[PublishedValue], candidates: Candidates) -> Iterator[str]:
+    """Say which values of a model contradict each other.
+
+    Unlike in `misfits`, inequalities for whole ranks are named as well, with their condition.
+
+    Parameters
+    ----------
+    given : sequence of PublishedValue
+        The values of one model, in known units.
+    candidates : Candidates
+        The candidates.
+
+    Yields
+    ------
+    str
+        The values, and the inequality that they violate.
+    """
+    for one in find_contradictions(given, candidates) or misfits(given, candidates):
+        values = values_of(one)
+        cut = misfits(values, candidates) and not misfits(cut_off(values), candidates)
+        yield f"{one}{LAST_DIGIT if cut else ''}"
+
+
+def values_of(found: Contradiction | Limit) -> tuple[PublishedValue, ...]:
+    """Return the values that exclude each other."""
+    return (*found.others, found.given) if isinstance(found, Limit) else found.given
+
+
+def cut_off(given: Iterable[PublishedValue]) -> list[PublishedValue]:
+    """Read values as if further digits were cut off instead of rounded."""
+    return [replace(one, units=1.0) for one in given]
+
+
+def _of_one_metric(found: Contradiction) -> bool:
+    """Whether a raw and an adjusted value of one metric differ, whatever the ranks."""
+    return len({value.metric for value in found.given}) == 1
 
 
 def _alone(given: PublishedValue, candidates: Candidates | None, most: float) -> Limit | None:

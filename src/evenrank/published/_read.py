@@ -37,6 +37,7 @@ class Line(NamedTuple):
     setting: Setting
     given: PublishedValue
     source: str
+    stated: frozenset[str] = frozenset()  # what of the setting the line itself states
 
 
 class Unknown(NamedTuple):
@@ -83,6 +84,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
             asked = {name: row[name] for name in ASKED if row.get(name)}
             if asked.get("filter") == "none":
                 asked["filter"] = None
+            stated = frozenset(asked)
             asked_for = default._replace(data=row["data"], **asked)
             known = skipped is None or row["data"] not in skipped.data
             setting = find(*asked_for) if known else asked_for
@@ -95,7 +97,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
                 if skipped is not None and metric in skipped.metrics:
                     continue
                 given = PublishedValue.of(wide.get(metric, metric), value)
-                yield Line(where, row["model"], setting, given, row.get("source", ""))
+                yield Line(where, row["model"], setting, given, row.get("source", ""), stated)
 
 
 Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells by column

@@ -21,7 +21,10 @@ from evenrank.published import Finding, Record, Recorded, audit, results
 from evenrank.report.explorer import filled
 
 # columns of texts that repeat, which are written as numbers of a list
-TEXTS = ("data", "metric", "source", "where", "origin", "candidates", "filter", "sides", "split", "ties")
+TEXTS = (
+    *("data", "metric", "source", "where", "origin"),
+    *("candidates", "filter", "sides", "split", "ties", "unseen"),
+)
 DIGITS = 6  # of chance levels, indices and z-scores; the page shows four
 
 
@@ -56,14 +59,17 @@ def compute(record: Record) -> dict[str, Any]:
     for name in TEXTS:
         texts[name], columns[name] = _numbered(getattr(one, name) for one in rows)
     texts["model"], columns["model"] = _numbered(one.name for one in rows)
+    links = {one.where: one.link for one in rows}
     findings = _findings(rows)
-    texts["finding"] = sorted({text for found in findings.values() for text in found})
+    every = sorted({(str(one), one.kind) for found in findings.values() for one in found})
+    texts["finding"] = [text for text, _ in every]
     place = {text: i for i, text in enumerate(texts["finding"])}
-    columns["findings"] = [[place[text] for text in findings.get(i, ())] for i in range(len(rows))]
+    columns["findings"] = [[place[str(one)] for one in findings.get(i, ())] for i in range(len(rows))]
     columns["printed"] = [one.printed for one in rows]
     columns["percent"] = [int(one.percent) for one in rows]
     columns["year"] = [one.year for one in rows]
     columns["note"] = [one.note for one in rows]
+    columns["approximate"] = [int(one.approximate) for one in made.adjusted]
     for name in ("chance", "index", "z"):
         columns[name] = [_rounded(getattr(one, name)) for one in made.adjusted]
     titles = registry.entries()
@@ -71,6 +77,8 @@ def compute(record: Record) -> dict[str, Any]:
         "version": evenrank.__version__,
         "texts": texts,
         "titles": [titles[name].title if name in titles else name for name in texts["data"]],
+        "links": [links[where] for where in texts["where"]],
+        "kinds": [kind for _, kind in every],
         "increasing": [parse(name).increasing for name in texts["metric"]],
         "columns": columns,
     }
@@ -87,16 +95,16 @@ def _rounded(value: float) -> float | None:
     return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
 
 
-def _findings(rows: list[Recorded]) -> dict[int, list[str]]:
+def _findings(rows: list[Recorded]) -> dict[int, list[Finding]]:
     """Return what the audit finds, for the rows that it concerns."""
     by_place: dict[tuple[str, str, str], list[int]] = {}
     for i, one in enumerate(rows):
         by_place.setdefault((one.data, one.name, one.where), []).append(i)
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[Finding]] = {}
     for finding in audit().findings:
         for i in by_place.get((finding.data, finding.model, finding.where), ()):
             if _concerns(finding, rows[i]):
-                found.setdefault(i, []).append(str(finding))
+                found.setdefault(i, []).append(finding)
     return found
 
 

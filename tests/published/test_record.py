@@ -414,7 +414,9 @@ def test_the_page_of_the_record_shows_the_largest_changes_of_order():
     lines = script["order_lines"]()
     assert len(lines) == 12
     assert "\n".join(lines) in page
-    assert set(script["DATA"]) <= set(atlas.names())
+    data = {one.data for metric in script["METRICS"] for *_, one, _ in script["moves"](metric)}
+    assert f"{', '.join(sorted(data))}.\n" in page
+    assert not any(map(atlas.bounds, data))
 
 
 def test_the_page_of_the_audit_shows_its_findings_as_printed():

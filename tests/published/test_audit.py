@@ -288,6 +288,9 @@ def test_unknown_data_sets_and_metrics_are_listed_once_each(tmp_path):
     assert (len(found), found.values, found.runs) == (1, 4, 3)
     with pytest.raises(er.errors.InputError, match="no such data sets; got foo, bar; see"):
         er.published.adjust_table([{"model": "A", "data": d, "mrr": 0.3} for d in ("foo", "bar", "foo")])
+    message = "csv:1: unknown data sets and metrics; got foo, bar, quality, score; see `evenrank atlas"
+    with pytest.raises(er.errors.InputError, match=message):
+        er.published.adjust_table(file)
     with pytest.raises(er.errors.UnknownMetricError, match="unknown metrics; got quality, score; see"):
         er.published.adjust_table([row | {"data": "wn18rr"} for row in pl.read_csv(file).to_dicts()])
 
@@ -364,7 +367,10 @@ def test_a_result_prints_and_exports():
     assert found.to_polars()["kind"].to_list() == ["contradiction"]
     assert found.rows()[0]["values"] == "hits@1=0.52 mrr=0.48"
     assert "| wn18rr | A |" in found.to_markdown()
-    assert "no findings" in str(audit([{"model": "A", "data": "wn18rr", "mrr": "0.48"}]))
+    nothing = audit([{"model": "A", "data": "wn18rr", "mrr": "0.48"}])
+    assert "no findings" in str(nothing)
+    assert nothing.to_csv().strip() == ",".join(found.rows()[0])
+    assert nothing.to_polars().columns == found.to_polars().columns
 
 
 @pytest.mark.parametrize("source", [5, None])

@@ -133,6 +133,7 @@ class Audit(Shown):
     runs: int
     values: int
     notes: tuple[str, ...] = ()
+    _names = ("kind", "data", "model", "finding", "values", "source", "where")
 
     def __len__(self) -> int:
         """Number of findings."""

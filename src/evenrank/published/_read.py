@@ -48,6 +48,13 @@ class Unknown(NamedTuple):
 
     def check(self, name: str) -> None:
         """Raise an error that lists them, if there are several; for one, its line has an error."""
+        if self.data and self.metrics:
+            what = f"{name}: unknown data sets and metrics"
+            raise InputError(
+                what,
+                got=", ".join((*self.data, *self.metrics)),
+                do="see `evenrank atlas list` and `evenrank evaluate --list`",
+            )
         if len(self.data) > 1:
             what = f"{name}: the atlas has no such data sets"
             raise InputError(what, got=", ".join(self.data), do="see `evenrank atlas list`")

@@ -211,6 +211,28 @@ def test_a_finding_is_one_sentence_with_the_inequality_and_the_numbers(values, d
     assert len(found) == 1
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mr": "100.0", "gmr": "102.0"},
+        {"mr": "50.0", "mrr": "0.0190"},
+        {"mrr": "0.0190", "gmr": "50.0"},
+        {"imr": "0.0200", "mrr": "0.0190"},
+        {"imr": "0.0200", "igmr": "0.0190"},
+    ],
+)
+def test_means_of_ranks_in_the_wrong_order_by_a_few_percent_are_found(values):
+    """Ranks of 50 to 102 are in bins that are wider than that."""
+    assert len(audit([{"model": "A", "data": "my graph", **values}], percent=False)) == 1
+
+
+def test_means_of_groups_of_ranks_may_be_in_another_order():
+    """Ranks of 1 in one group and of 100 in another one: a mean GMR of 50.5, and a mean IMR of 0.505."""
+    row = {"model": "A", "data": "my graph", "gmr": "50.5", "hmr": "50.5", "imr": "0.505"}
+    assert len(audit([row], percent=False)) == 0
+    assert len(er.published.contradictions({name: row[name] for name in ("gmr", "imr")})) == 1
+
+
 def test_half_ranks_of_ties_are_no_contradiction_unless_ranks_are_known_to_be_whole():
     row = {"model": "A", "data": "wn18rr", "hits@1": "0.500", "mrr": "0.830"}  # all others at rank 1.5
     assert len(audit([row])) == 0

@@ -125,7 +125,8 @@ def misfits(
     if not violated and len(means) <= 1 and all(abs(mean.p) == 1 for mean in means):
         return ()  # for hits and one mean, these inequalities are sharp
     program = _Program([_moment(one) for one in known], most, 1.0 if whole else HALF)
-    if not any(map(_of_one_metric, violated)) and program.feasible(range(len(known))):
+    certain = [one for one in violated if not one.micro and (whole or not one.whole_ranks)]
+    if not certain and program.feasible(range(len(known))):
         return ()
     place = {id(one.given): i for i, one in enumerate(known)}
     found: list[Contradiction] = []
@@ -133,7 +134,7 @@ def misfits(
         parts = {id(value) for value in one.given}
         if any(parts >= {id(value) for value in other.given} for other in found):
             continue  # a part of it is enough
-        if _of_one_metric(one) or not program.feasible([place[part] for part in parts]):
+        if one in certain or not program.feasible([place[part] for part in parts]):
             found.append(replace(one, whole_ranks=False))
     return tuple(found) or (_explained(known, program),)
 
@@ -169,11 +170,6 @@ def values_of(found: Contradiction | Limit) -> tuple[PublishedValue, ...]:
 def cut_off(given: Iterable[PublishedValue]) -> list[PublishedValue]:
     """Read values as if further digits were cut off instead of rounded."""
     return [replace(one, units=1.0) for one in given]
-
-
-def _of_one_metric(found: Contradiction) -> bool:
-    """Whether a raw and an adjusted value of one metric differ, whatever the ranks."""
-    return len({value.metric for value in found.given}) == 1
 
 
 def _alone(given: PublishedValue, candidates: Candidates | None, most: float) -> Limit | None:

@@ -193,6 +193,12 @@ def test_every_rank_is_in_a_bin(step, most):
             "mrr=0.02 is impossible: mrr >= 0.0714286 among at most 14 candidates, but as rounded",
         ),
         (
+            {"hits@10": "0.60"},
+            "nations",
+            "hits@10=0.60 is impossible: hits@10 >= 0.718905 among the candidates of nations, but as "
+            "rounded it is at most 0.605, unless it is a macro average",
+        ),
+        (
             {"index(mr)": "0.90", "mr": "9000"},
             "fb15k237",
             r"mr=9000 and index\(mr\)=0.90 contradict each other: mr <= mr from index\(mr\), but as "

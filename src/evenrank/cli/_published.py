@@ -125,7 +125,7 @@ def audit_command(
         Literal["keep", "drop"] | None,
         typer.Option(
             help="Entities not seen in training: ranked as any other (keep), or without their triples "
-            "(drop). By default either is possible; only adjusted values depend on it.",
+            "(drop). By default either is possible.",
         ),
     ] = None,
     percent: Annotated[

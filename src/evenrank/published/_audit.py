@@ -91,8 +91,8 @@ class Run:
     most : float
         The largest number of candidates; infinite if unknown.
     candidates : tuple of Candidates
-        The candidates, by which adjusted values are converted back; none if unknown, and several if the
-        protocol is not fully known. A finding holds for all of them.
+        The candidates; none if unknown, and several if the protocol is not fully known. A finding holds
+        for all of them.
     whole : bool
         Whether the tie-breaking rule is known to give whole ranks.
     source, where : str
@@ -240,7 +240,7 @@ def audit(
         Filtered by the known true answers of all splits, or raw, where a file does not say.
     unseen : {"keep", "drop"}, optional
         Whether entities not seen in training were kept, where a file does not say. By default either is
-        possible, which matters for adjusted values only.
+        possible.
     percent : bool, optional
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
         decides. Where small values fit in percent only, a finding says so.
@@ -301,14 +301,13 @@ def audit_record(values: Sequence[Recorded]) -> Audit:
     runs = []
     for rows in groups.values():
         first = rows[0]
-        given = tuple(one.given for one in rows)
         runs.append(
             Run(
                 first.data,
                 first.name,
-                given,
+                tuple(one.given for one in rows),
                 _most(first),
-                _possible(first, given),
+                _possible(first),
                 first.ties in WHOLE,
                 first.source,
                 first.where,
@@ -451,8 +450,7 @@ def _runs_of_lines(
         candidates: tuple[Candidates, ...] = ()
         if named not in unknown.data:
             candidates = (setting.candidates(),)
-            adjusted = any(isinstance(one.expression, Adjusted) for one in given)
-            if adjusted and not (stated or key[3]):
+            if not (stated or key[3]):
                 candidates += _dropping(setting)
         most = max(
             (float(one.sizes["candidates"].max()) for one in candidates), default=_entities(named)
@@ -468,9 +466,9 @@ def _runs_of_lines(
         )
 
 
-def _possible(one: Recorded, given: Iterable[PublishedValue]) -> tuple[Candidates, ...]:
-    """Return the candidates that a row of the record leaves possible, if a value needs them."""
-    if one.candidates != "all" or not any(isinstance(value.expression, Adjusted) for value in given):
+def _possible(one: Recorded) -> tuple[Candidates, ...]:
+    """Return the candidates that a row of the record leaves possible."""
+    if one.candidates != "all":
         return ()
     kept = ("keep", "drop") if one.unseen == "unknown" else (one.unseen,)
     known = [candidates_of((*one.protocol[:-1], unseen)).candidates for unseen in kept]

@@ -54,6 +54,8 @@ class Limit:
         The values that are rounded to the given one.
     candidates : float
         The largest number of candidates; infinite if unknown.
+    data : str
+        The data set, if the limit is that of a micro average over all of its targets.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Limit:
     low: float
     high: float
     candidates: float
+    data: str = ""
 
     def __str__(self) -> str:
         """Name the values, and the bound that one of them violates."""
@@ -80,7 +83,10 @@ class Limit:
         among = f"among at most {self.candidates:,.0f} candidates"
         if not self.others:
             where = among if isfinite(self.candidates) else "for all ranks"
-            return f"{self.given.printed} is impossible: {bound} {where}, but as rounded it is {sides}"
+            where = f"among the candidates of {self.data}" if self.data else where
+            unless = ", unless it is a macro average" if self.data else ""
+            said = f"{self.given.printed} is impossible: {bound} {where}"
+            return f"{said}, but as rounded it is {sides}{unless}"
         named = listed_in_words([one.printed for one in self.others])
         where = f" {among}" if isfinite(self.candidates) else ""
         verb = "implies" if len(self.others) == 1 else "imply"
@@ -173,7 +179,7 @@ def cut_off(given: Iterable[PublishedValue]) -> list[PublishedValue]:
 
 
 def _alone(given: PublishedValue, candidates: Candidates | None, most: float) -> Limit | None:
-    """Check a value by itself: an MRR above 1, or an MR above the number of candidates."""
+    """Check a value by itself: an MRR above 1, an MR above the number of candidates, hits among few."""
     metric = given.metric
     if not isinstance(metric, Metric) or not isfinite(metric.p):
         return None
@@ -192,6 +198,10 @@ def _alone(given: PublishedValue, candidates: Candidates | None, most: float) ->
             most if isfinite(most) and not (low > metric.range[1] or high < metric.range[0]) else inf
         )
         return Limit(given, (), least, best, low, high, bounded)
+    if candidates is not None and candidates.protocol.data:
+        least, best = candidates.range(metric)
+        if low > best + slack or high < least - slack:
+            return Limit(given, (), least, best, low, high, inf, candidates.protocol.data)
     return None
 
 

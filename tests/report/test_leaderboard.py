@@ -51,10 +51,12 @@ def test_the_page_has_the_whole_record_and_is_small(page_file, content):
 
 
 def test_every_finding_of_the_audit_is_flagged(content):
-    flagged = {content["texts"]["finding"][k] for found in content["columns"]["findings"] for k in found}
+    flagged = {
+        content["texts"]["findings"][k] for found in content["columns"]["findings"] for k in found
+    }
     found = audit().findings
     assert flagged == {str(finding) for finding in found}
-    kinds = dict(zip(content["texts"]["finding"], content["kinds"], strict=True))
+    kinds = dict(zip(content["texts"]["findings"], content["kinds"], strict=True))
     assert kinds == {str(finding): finding.kind for finding in found}
 
 

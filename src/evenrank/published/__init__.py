@@ -77,6 +77,7 @@ __all__ = [
     "contradictions",
     "model_name",
     "own_file",
+    "read_lines",
     "read_record",
     "results",
 ]

@@ -162,8 +162,8 @@ def ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[Ran
     if isinstance(given.expression, Adjusted):
         if candidates is None:
             return
-        back, slack = candidates.back(given.expression), SINGLE * abs(given.fraction)
-        ends = back(ends[0] - slack), back(ends[1] + slack)
+        back, error = candidates.back(given.expression), SINGLE * abs(given.fraction)
+        ends = back(min(ends[0], given.fraction - error)), back(max(ends[1], given.fraction + error))
     (low, high), (least, most) = sorted(ends), metric.range
     middle, error = (low + high) / 2, SINGLE * max(abs(low), abs(high))
     low, high = max(min(low, middle - error), least), min(max(high, middle + error), most)

@@ -68,8 +68,20 @@ class Unknown(NamedTuple):
 def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iterator[Line]:
     """Read each value of a table of results, in either layout.
 
-    With `skipped`, unknown metrics are listed there and left out, and unknown data sets are listed there
-    and kept; otherwise they raise an error, which lists all of them once.
+    Parameters
+    ----------
+    source : path-like, or iterable of mappings
+        What `evenrank.published.adjust_table` takes.
+    default : Setting
+        The evaluation setting, where a row does not state it.
+    skipped : Unknown, optional
+        Where to list unknown metrics, which are left out, and unknown data sets, which are kept. Without
+        it, they raise an error that lists all of them once.
+
+    Yields
+    ------
+    Line
+        A value, and its place in the table.
     """
     name, columns, rows = table_of(source)
     find = cache(Setting.of)

@@ -52,7 +52,11 @@ def published_command(
     ] = None,
     filter_: Annotated[
         Literal["any", "all", "none", "train, valid", "unknown"],
-        typer.Option("--filter", help="Known true answers that were filtered; none is raw."),
+        typer.Option(
+            "--filter",
+            help="Known true answers that were filtered; none is raw, and 'train, valid' keeps those of "
+            "the test split.",
+        ),
     ] = "any",
     candidates: Annotated[
         Literal["all", "sampled", "top", "any"],
@@ -117,6 +121,13 @@ def audit_command(
     split: SplitOption = "test",
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
+    unseen: Annotated[
+        Literal["keep", "drop"] | None,
+        typer.Option(
+            help="Entities not seen in training: ranked as any other (keep), or without their triples "
+            "(drop). By default either is possible.",
+        ),
+    ] = None,
     percent: Annotated[
         bool | None,
         typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
@@ -133,7 +144,8 @@ def audit_command(
     evenrank audit
     evenrank audit results.csv -o findings.csv
     """
-    _show_audit(audit(file, split=split, sides=sides, filter=KNOWN[filter_], percent=percent), form)
+    found = audit(file, split=split, sides=sides, filter=KNOWN[filter_], unseen=unseen, percent=percent)
+    _show_audit(found, form)
 
 
 def _show_audit(found: Audit, form: Format) -> None:

@@ -37,6 +37,7 @@ class Line(NamedTuple):
     setting: Setting
     given: PublishedValue
     source: str
+    stated: frozenset[str] = frozenset()  # what of the setting the line itself states
 
 
 class Unknown(NamedTuple):
@@ -47,6 +48,13 @@ class Unknown(NamedTuple):
 
     def check(self, name: str) -> None:
         """Raise an error that lists them, if there are several; for one, its line has an error."""
+        if self.data and self.metrics:
+            what = f"{name}: unknown data sets and metrics"
+            raise InputError(
+                what,
+                got=", ".join((*self.data, *self.metrics)),
+                do="see `evenrank atlas list` and `evenrank evaluate --list`",
+            )
         if len(self.data) > 1:
             what = f"{name}: the atlas has no such data sets"
             raise InputError(what, got=", ".join(self.data), do="see `evenrank atlas list`")
@@ -95,6 +103,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
             asked = {name: row[name] for name in ASKED if row.get(name)}
             if asked.get("filter") == "none":
                 asked["filter"] = None
+            stated = frozenset(asked)
             asked_for = default._replace(data=row["data"], **asked)
             known = skipped is None or row["data"] not in skipped.data
             setting = find(*asked_for) if known else asked_for
@@ -107,7 +116,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
                 if skipped is not None and metric in skipped.metrics:
                     continue
                 given = PublishedValue.of(wide.get(metric, metric), value)
-                yield Line(where, row["model"], setting, given, row.get("source", ""))
+                yield Line(where, row["model"], setting, given, row.get("source", ""), stated)
 
 
 Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells by column

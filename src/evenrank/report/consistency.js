@@ -95,7 +95,15 @@ function contradictions(values, most) {
   hits.sort((a, b) => a.shape.k - b.shape.k);
   const ofRanks = means.filter(one => one.shape.f === "rank").sort((a, b) => a.shape.p - b.shape.p);
   const pairs = list => list.flatMap((a, i) => list.slice(i + 1).map(b => [a, b]));
+  const same = (a, b) => a.name === b.name;
+  const origin = one => (one.printed.startsWith(`${one.name}=`) ? one.name : `${one.name} from ${one.printed.split("=")[0]}`);
+  for (const [a, b] of pairs(values)) {
+    if (!same(a, b)) continue;
+    check(`${origin(a)} <= ${origin(b)}`, [a, b], a.low, b.high);
+    check(`${origin(b)} <= ${origin(a)}`, [b, a], b.low, a.high);
+  }
   for (const [a, b] of pairs(ofRanks)) {
+    if (same(a, b)) continue;
     inOrder(a, b);
     if (a.shape.p === b.shape.p) inOrder(b, a);
     if (a.shape.p === -1 && b.shape.p === 1 && most !== Infinity) {  // 1/r is convex in r
@@ -103,7 +111,7 @@ function contradictions(values, most) {
       check(`${mrr.name} <= 1 - (${mr.name} - 1) / ${most}`, [a, b], mrr.low, 1 - (mr.low - 1) / most);
     }
   }
-  for (const [a, b] of pairs(hits)) check(`${a.name} <= ${b.name}`, [a, b], a.low, b.high);
+  for (const [a, b] of pairs(hits)) if (!same(a, b)) check(`${a.name} <= ${b.name}`, [a, b], a.low, b.high);
   for (const mean of means) {
     if (Math.abs(mean.shape.p) !== 1) continue;
     for (const atBest of [false, true]) bins(toPower(mean, mean.shape.p), hits, atBest);

@@ -82,14 +82,19 @@ def findings_by_row(rows: Sequence[Recorded]) -> dict[int, list[str]]:
     dict of int to list of str
         The findings, by row.
     """
+    return {i: list(map(str, found)) for i, found in audited(rows).items()}
+
+
+def audited(rows: Sequence[Recorded]) -> dict[int, list[Finding]]:
+    """Audit the record, as `findings_by_row` does, and return the findings with their kinds."""
     by_place: dict[tuple[str, str, str], list[int]] = {}
     for i, one in enumerate(rows):
         by_place.setdefault((one.data, one.name, one.where), []).append(i)
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[Finding]] = {}
     for finding in audit().findings:
         for i in by_place.get((finding.data, finding.model, finding.where), ()):
             if _concerns(finding, rows[i]):
-                found.setdefault(i, []).append(str(finding))
+                found.setdefault(i, []).append(finding)
     return found
 
 

@@ -128,7 +128,7 @@ atlas: .venv/.run
 	$(BIN)/python -c "import sys; from evenrank.graphs import sources; sources.write_package(sys.argv[1:])" \
 		$(sort $(dir $(foreach root,$(DATA),$(foreach file,train* ref_ent_ids* candidates.tsv*,\
 		$(wildcard $(root)/*/$(file) $(root)/*/*/$(file))))))
-	$(BIN)/python -c "from evenrank.report import explorer; explorer.store(explorer.PLACE)"
+	$(BIN)/python -c "from evenrank.report import explorer; explorer.store()"
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

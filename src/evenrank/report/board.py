@@ -17,7 +17,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.metrics.grammar import parse
 from evenrank.published import Record, results
-from evenrank.report.templates import audited, encoded, filled
+from evenrank.report.templates import encoded, filled, known_findings
 
 # columns of texts that repeat, which are written as numbers of a list
 TEXTS = (
@@ -54,24 +54,17 @@ def compute(record: Record) -> dict[str, Any]:
     """
     made = record.adjust()
     rows = list(made)
-    found = audited(rows)
-    texts_by_row = {i: list(map(str, findings)) for i, findings in found.items()}
-    content = encoded(rows, texts_by_row, TEXTS, OTHERS)
+    content = encoded(rows, known_findings(rows), TEXTS, OTHERS)
     columns, texts = content["columns"], content["texts"]
     columns["approximate"] = [int(one.approximate) for one in made.adjusted]
     for name in ("chance", "index", "z"):
         columns[name] = [_rounded(getattr(one, name)) for one in made.adjusted]
-    links = {one.where: one.link for one in rows}
-    kinds = {str(one): one.kind for findings in found.values() for one in findings}
     titles = registry.entries()
     return {
         "version": evenrank.__version__,
-        "texts": texts,
+        **content,
         "titles": [titles[name].title if name in titles else name for name in texts["data"]],
-        "links": [links[where] for where in texts["where"]],
-        "kinds": [kinds[text] for text in texts["findings"]],
         "increasing": [parse(name).increasing for name in texts["metric"]],
-        "columns": columns,
     }
 
 

@@ -15,11 +15,9 @@ stored in a file (`store`, called by `make atlas`), which is ignored if the atla
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from importlib.resources import files
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from math import isfinite
 from pathlib import Path
@@ -42,19 +40,24 @@ from evenrank.published import (
     Recorded,
     Setting,
     adjustable,
-    own_file,
     read_lines,
     results,
 )
 from evenrank.ranks.evaluation import bare
-from evenrank.report.templates import encoded, filled, findings_by_row
+from evenrank.report.templates import (
+    PLACE,
+    encoded,
+    filled,
+    findings_by_row,
+    known_findings,
+    sources,
+    stored,
+)
 
 HITS = (1, 3, 5, 10, 20, 50, 100)
 METRICS = ("mrr", *(f"hits@{k}" for k in HITS), "ndcg", "igmr", "imr", "hmr", "gmr", "mr", "mean(2)")
 FILTERS: tuple[Filter, ...] = ("all", None)
 PAPER = "hoyt2022"
-PLACE = Path(__file__).with_name("explorer.json.gz")
-SOURCES = {"graphs": ("atlas.json.gz", "structure.json.gz"), "published": ("record.parquet",)}
 TASKS = (1, 100, 10_000)
 SIZES = sorted({*range(1, 11), *HITS, *(round(10 ** (step / 12)) for step in range(12, 73))})
 # columns of the published results: texts that repeat, and others
@@ -81,33 +84,31 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
     """Return the content of the page: null distributions, the sweep, and published results."""
     plain = [PublishedValue(adjustable(name), 0.0) for name in metrics]
     wanted = list(dict.fromkeys(given.metric for given in plain))
-    found = _stored()
-    stored = found if list(map(str, wanted)) == list(METRICS) else None
-    if stored is not None:  # data sets of one's own are added to those of the package
-        there = {one["name"] for one in stored["data"]}
+    known = stored() if list(map(str, wanted)) == list(METRICS) else None
+    if known is not None:  # data sets of one's own are added to those of the package
+        there = {one["name"] for one in known["data"]}
         own = [name for name in names() if name not in there]
-        data, levels = _levels_of(own, wanted, progress, first=len(stored["levels"]))
-        data, levels, curves = [*stored["data"], *data], [*stored["levels"], *levels], stored["sweep"]
+        data, levels = _levels_of(own, wanted, progress, first=len(known["levels"]))
+        data, levels, curves = [*known["data"], *data], [*known["levels"], *levels], known["sweep"]
     else:
         data, levels = _levels_of(names(), wanted, progress)
         curves = sweep(wanted)
-    findings = None if found is None or own_file().exists() else found["findings"]
     return {
         "metrics": [_describe(metric) for metric in wanted],
         "data": [*data, *_approximate({one["name"] for one in data})],
         "levels": levels,
-        "published": _results(wanted, findings),
+        "published": _results(wanted),
         "sweep": curves,
     }
 
 
-def store(path: Path, *, progress: bool = False) -> None:
+def store(path: Path = PLACE, *, progress: bool = False) -> None:
     """Write what the page says of the data sets and the record of the package.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    path : Path, optional
+        The file; by default the one that `stored` reads.
     progress : bool, default False
         Whether to show a progress bar.
     """
@@ -116,7 +117,7 @@ def store(path: Path, *, progress: bool = False) -> None:
     data, levels = _levels_of([*packaged()], metrics, progress)
     found = findings_by_row(tuple(results(candidates="any")))
     content = {
-        "of": _sources(),
+        "of": sources(),
         "data": data,
         "levels": levels,
         "sweep": sweep(metrics),
@@ -125,20 +126,6 @@ def store(path: Path, *, progress: bool = False) -> None:
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     with replacing(path) as file:
         file.write_bytes(gzip.compress(text.encode(), mtime=0))
-
-
-def _stored() -> dict[str, Any] | None:
-    """Read what `store` wrote; None if the atlas or the record has changed since."""
-    if not PLACE.is_file():
-        return None
-    content: dict[str, Any] = json.loads(gzip.decompress(PLACE.read_bytes()))
-    return content if content["of"] == _sources() else None
-
-
-def _sources() -> str:
-    """Return the hash of the files of the atlas and the record."""
-    places = (files(f"evenrank.{package}") / name for package, each in SOURCES.items() for name in each)
-    return hashlib.sha256(b"".join(place.read_bytes() for place in places)).hexdigest()[:16]
 
 
 def _levels_of(
@@ -276,12 +263,10 @@ def moments(null: Null) -> tuple[float, float]:
     return float(null.mean()), float(null.std())
 
 
-def _results(
-    metrics: Sequence[Metric | Statistic], findings: Iterable[tuple[int, list[str]]] | None
-) -> dict[str, Any]:
+def _results(metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
     """Return the published results in these metrics: those of the record, and of the case study."""
     rows = list(results(candidates="any"))
-    found = findings_by_row(rows) if findings is None else dict(findings)
+    found = known_findings(rows)
     rows += _of_paper(max(one.run for one in rows) + 1)
     names = set(map(str, metrics))
     chosen = [i for i, row in enumerate(rows) if row.metric in names]

@@ -6,31 +6,42 @@ const make = (tag, attributes = {}, ...children) => {
   return node;
 };
 
-function decoded({ texts, columns }) {
-  const names = Object.keys(columns);
+function decoded({ texts, kinds, links, columns }) {
+  const names = Object.keys(columns).filter(name => name !== "findings");
   return columns.printed.map((_, i) => {
-    const row = Object.fromEntries(names.map(name => [name, columns[name][i]]));
-    for (const name of Object.keys(texts)) {
-      const at = row[name];
-      row[name] = Array.isArray(at) ? at.map(k => texts[name][k]) : texts[name][at];
-    }
+    const row = Object.fromEntries(names.map(name => [name, name in texts ? texts[name][columns[name][i]] : columns[name][i]]));
+    row.link = links[columns.where[i]];
+    row.findings = columns.findings[i].map(k => ({ text: texts.findings[k], kind: kinds[k] }));
     return row;
   });
 }
 
-const sampledOf = row => (row.candidates.endsWith(" sampled") ? Number.parseInt(row.candidates, 10) : 0);
+// A printed value of at most eight letters; the details have all of its digits.
+const shown = ({ printed, percent }) => (printed.length <= 8 ? printed : figure(Number(printed))) + (percent ? " %" : "");
+
+const kindOf = row => (row.candidates === "all" ? "all" : row.candidates.startsWith("top") ? "top" : "sampled");
+const negativesOf = row => (row.candidates.endsWith(" sampled") ? Number.parseInt(row.candidates, 10) : 0);
 const quoted = row => row.origin === "quoted" || row.origin === "copied";
 
 const protocolOf = row => [row.split, row.sides === "both" ? "both sides" : `${row.sides} only`,
-  row.filter === "none" ? "raw" : row.filter === "all" ? "filtered" : `filter: ${row.filter}`,
-  ...(row.candidates === "all" ? [] : [row.candidates])].join(", ");
+  { none: "raw", all: "filtered", unknown: "filter not stated" }[row.filter] ?? `filtered by ${row.filter}`].join(", ");
+
+const linked = (row, words) => (row.link ? make("a", { href: row.link, target: "_blank", rel: "noreferrer" }, words) : words);
+
+const MARKS = { sources: ["≠", "another text of the same work prints another value"] };
+const FLAG = ["⚑", "cannot come from one set of ranks"];
 
 // The source, which opens to the protocol, the place where the value is printed, and what the audit finds.
-function sourceCell(row) {
-  const flag = row.findings.length ? [make("span", { className: "flag", title: "cannot come from one set of ranks" }, " ⚑")] : [];
-  const line = (text, className = "small") => make("p", { className }, text);
-  return make("details", {}, make("summary", {}, row.source, ...flag),
-    line(`${protocolOf(row)}; ties ${row.ties}`),
-    line(`${row.origin}; printed as ${row.printed}${row.percent ? " (in percent)" : ""} in ${row.where}`),
-    ...row.findings.map(text => line(text, "small flag")));
+function sourceOf(row) {
+  const kinds = new Set(row.findings.map(found => MARKS[found.kind] ?? FLAG));
+  const marks = [...kinds].map(([sign, words]) => make("span", { className: "flag", title: words }, ` ${sign}`));
+  const tags = quoted(row) ? [" ", make("span", { className: "tag" }, row.origin)] : [];
+  const unseen = { keep: "kept", drop: "dropped" }[row.unseen] ?? "not stated";
+  const lines = [
+    [`${protocolOf(row)}, ${row.candidates === "all" ? "all entities" : row.candidates}; ties: ${row.ties}; unseen entities: ${unseen}`],
+    [`${row.origin}; printed as ${row.printed} in `, linked(row, row.where)],
+    row.approximate ? ["The numbers of candidates are approximate."] : [], [row.note]];
+  return make("details", {}, make("summary", {}, row.source, ...tags, ...marks),
+    ...lines.filter(line => line[0]).map(line => make("p", { className: "small" }, ...line)),
+    ...row.findings.map(found => make("p", { className: "small flag" }, found.text)));
 }

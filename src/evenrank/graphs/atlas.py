@@ -202,13 +202,21 @@ def _check_protocol(rules: presets.Preset, data: str, split: str) -> None:
         )
 
 
-def bounds(data: str) -> approximate.Bounds | None:
+def bounds(
+    data: str,
+    *,
+    filter: Filter = "all",  # noqa: A002  # the field's word
+    unseen: Unseen = "keep",
+    protocol: presets.Name | None = None,
+) -> approximate.Bounds | None:
     """Bound the number of candidates of a data set that is only approximated.
 
     Parameters
     ----------
     data : str
         The name of a data set.
+    filter, unseen, protocol
+        As in `atlas`. In raw ranking, and among sampled negatives, the numbers are exact.
 
     Returns
     -------
@@ -219,12 +227,20 @@ def bounds(data: str) -> approximate.Bounds | None:
     --------
     >>> bounds("YAGO3-10")
     Bounds(least=24638, most=123182)
+    >>> bounds("YAGO3-10", filter=None)
     >>> bounds("wn18rr")
     """
+    if protocol is not None:
+        rules = presets.preset(protocol)
+        if rules.negatives is not None:
+            return None
+        filter, unseen = "all", rules.unseen  # noqa: A001
     found = _at_hand(data)
-    if isinstance(found, Graph) or not _counts(found, "keep").data.endswith(approximate.SUFFIX):
+    if isinstance(found, Graph) or not _counts(found, unseen).data.endswith(approximate.SUFFIX):
         return None
-    return approximate.bounds(registry.find(_bare(data)))
+    entry = registry.find(_bare(data))
+    exact = filter is None and approximate.has_sizes(entry, unseen)
+    return None if exact else approximate.bounds(entry, unseen)
 
 
 def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
@@ -260,6 +276,37 @@ def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
     if entry is not None:  # the training triples are known, but not the candidates of each
         triples = {split: triples.get(split, n) for split, n in entry.splits.items()}
     return Facts(counts.data, counts.entities, counts.relations, triples)
+
+
+def label(
+    data: str,
+    *,
+    filter: Filter = "all",  # noqa: A002  # the field's word
+    unseen: Unseen = "keep",
+    protocol: presets.Name | None = None,
+) -> str:
+    """Return the name of a data set, marked where its numbers of candidates are approximated.
+
+    Parameters
+    ----------
+    data : str
+        The name of a data set, in any usual spelling.
+    filter, unseen, protocol
+        As in `atlas`.
+
+    Returns
+    -------
+    str
+        The name for a protocol.
+
+    Examples
+    --------
+    >>> label("YAGO3-10"), label("YAGO3-10", filter=None), label("WN18RR")
+    ('yago310 (approximate)', 'yago310', 'wn18rr')
+    """
+    name = facts(data, unseen=unseen).data
+    known = bounds(data, filter=filter, unseen=unseen, protocol=protocol)
+    return name if known is not None else _bare(name)
 
 
 def splits(data: str | Graph, *, unseen: Unseen = "keep") -> list[str]:
@@ -388,7 +435,7 @@ def _counts(data: str | Graph, unseen: Unseen, time: TimeFilter = "aware") -> Co
         if name is not None:
             return own[name][unseen]
     entry = registry.lookup(data)
-    found = None if entry is None else approximate.counts(entry)
+    found = None if entry is None else approximate.counts(entry, unseen)
     if found is None:
         raise _unknown(data)
     return found

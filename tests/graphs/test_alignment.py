@@ -95,8 +95,9 @@ def test_links_that_are_not_split_are_drawn(tmp_path):
     assert len(seeds) == 3
     with raises(r"too few links to split; got 3 links, train=0.1"):
         Alignment.load(folder, train=0.1)
-    with raises("train must be a share of the links between 0 and 1; got 30"):
-        Alignment.load(folder, train=30)
+    for wrong in (30, "0.3", None):
+        with raises(f"train must be a share of the links between 0 and 1; got {wrong!r}"):
+            Alignment.load(folder, train=wrong)
 
 
 def test_the_layout_of_openea(tmp_path):
@@ -123,8 +124,10 @@ def test_the_layout_of_openea(tmp_path):
 def test_several_links_of_an_entity_are_said():
     data = Alignment.of({"train": [[0, 0]], "test": [[0, 1], [1, 2], [2, 2]]}, source=3, target=3)
     assert data.remarks == (
-        "1 sources and 1 targets have several links: each answer is ranked, and the others are filtered",
+        "1 source and 1 target have several links: each answer is ranked, and the others are filtered",
     )
+    one = Alignment.of({"test": [[0, 1], [0, 2]]}, source=3, target=3)
+    assert one.remarks[0].startswith("1 source has several links: ")
     assert Alignment.of({"test": [[0, 1], [1, 2]]}, source=3, target=3).remarks == ()
 
 
@@ -146,10 +149,26 @@ def test_files_that_are_damaged_or_missing(tmp_path):
         r"none: no entities of two graphs; got ref_ent_ids; allowed: ent_ids_1 and ent_ids_2, or"
     ):
         Alignment.load(write(tmp_path / "none", {"ref_ent_ids": "0\t1\n"}))
-    with raises(r"no such folder of an alignment; got 'nowhere'"):
+    with raises(r"no such folder of an alignment; got 'nowhere'; pass the folder with ent_ids_1"):
         Alignment.load("nowhere")
+    with raises(r"no such folder of an alignment; got 'nations'"):
+        Alignment.load("nations")  # a graph
+    with raises("not the path of an alignment; got int"):
+        Alignment.load(3)
     with raises(r"holds two graphs to align; got links between their entities; load it with evenrank"):
         er.load(write(tmp_path / "graph", FILES))
+
+
+def test_benchmarks_are_found_by_name(tmp_path, monkeypatch):
+    write(tmp_path / "DBP15K_zh_en", FILES)
+    monkeypatch.setenv("EVENRANK_DATA", str(tmp_path))
+    assert (
+        str(Alignment.load("dbp15k-zh-en")) == "DBP15K_zh_en: 4 and 5 entities; links: train 1, test 3"
+    )
+    with raises(
+        r"evenrank cannot download DBP15K \(ja-en\); get its files from https://.*, and pass their"
+    ):
+        Alignment.load("dbp15k-ja-en")
 
 
 def test_arguments_that_cannot_be_used():

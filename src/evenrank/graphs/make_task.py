@@ -223,10 +223,12 @@ def _side(
 
 def _times(graph: Graph, when: Ints) -> NDArray[Any]:
     """Name the times of triples: a point, or the first and the last of an interval."""
-    names = _names(graph.instants)
+    numbered = isinstance(graph.instants, range)
     if not graph.intervals:
-        return names[when[:, 0]]
+        points = when[:, 0]
+        return points if numbered else _names(graph.instants)[points]
     code, first = np.unique(when, axis=0, return_inverse=True)
+    names = graph.instants
     labels = np.array([f"{names[a]} to {names[b]}" for a, b in code.tolist()], dtype=object)
     return np.asarray(labels[first.ravel()])
 

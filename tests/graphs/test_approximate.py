@@ -195,9 +195,19 @@ def test_data_sets_known_by_name_only_say_how_to_go_on():
     message = run("adjust", "mrr=0.54", "--data", "wikikg90m-v2", code=2)
     assert message.endswith(
         "only the number of entities of this data set is known; got WikiKG90Mv2, with 91,230,610 "
-        "entities; pass sizes, e.g. 91230610x1000 for that many candidates of each of 1,000 targets"
+        "entities; adjust and chance take --sizes 91230610x1000 for that many candidates of each of "
+        "1,000 targets; for exact numbers, get the files from https://ogb.stanford.edu/docs/lsc/wikikg90mv2/"
+        " and count them by `evenrank atlas build FOLDER`"
+    )
+    with pytest.raises(er.errors.InputError, match=r"take sizes=\{91230610: 1000\} for that many"):
+        er.adjust({"mrr": 0.54}, data="wikikg90m-v2")
+    assert er.adjust({"mrr": 0.54}, sizes={91230610: 1000})["index(mrr)"] == pytest.approx(
+        0.54, rel=1e-6
     )
     assert "0.54" in run("adjust", "mrr=0.54", "--sizes", "91230610x1000")
-    assert "the atlas has no such data set; got 'cn-dbpedia'" in run(
-        "adjust", "mrr=0.54", "--data", "cn-dbpedia", code=2
+    message = run("adjust", "mrr=0.54", "--data", "cn-dbpedia", code=2)
+    assert "the atlas has no such data set; got 'cn-dbpedia'; did you mean dbpedia50 or" in message
+    assert message.endswith(
+        "Or count the files of a graph by `evenrank atlas build FOLDER`; adjust and chance also take "
+        "numbers of candidates, as in --sizes 14541x40932"
     )

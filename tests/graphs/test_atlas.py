@@ -309,11 +309,16 @@ def test_the_paper_s_expected_hits(name):
 
 BAD = [
     (dict(data="fb15k238"), "the atlas has no such data set; got 'fb15k238'; did you mean fb15k237"),
-    (dict(data="?"), "the atlas has no such data set; got '?'; see `evenrank atlas list`"),
+    (
+        dict(data="?"),
+        "the atlas has no such data set; got '?'; see `evenrank atlas list`, or count the files of a "
+        "graph by `evenrank atlas build FOLDER`; adjust and chance also take numbers of candidates, as "
+        "in sizes={14541: 40932}",
+    ),
     (
         dict(data="WikiKG90Mv2"),
         "only the number of entities of this data set is known; got WikiKG90Mv2, with 91,230,610 "
-        "entities; pass sizes, e.g. 91230610x1000 for that many candidates of each of 1,000 targets",
+        "entities; adjust and chance take sizes={91230610: 1000} for that many candidates of each of",
     ),
     (dict(data="nations", time="now"), "unknown time; got 'now'; allowed: aware, agnostic"),
     (

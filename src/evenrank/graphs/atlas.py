@@ -455,14 +455,27 @@ def _unknown(name: str) -> InputError:
     """Build the error for a name that the atlas lacks."""
     entry = registry.lookup(name)
     if entry is not None:
-        do = f"pass sizes, e.g. {entry.entities}x1000 for that many candidates of each of 1,000 targets"
-        got = f"{entry.title}, with {entry.entities:,} entities"
-        return InputError("only the number of entities of this data set is known", got=got, do=do)
+        sizes = Option("sizes", {entry.entities: 1000}, typed=f"{entry.entities}x1000")
+        return InputError(
+            "only the number of entities of this data set is known",
+            got=f"{entry.title}, with {entry.entities:,} entities",
+            do=[
+                "adjust and chance take ",
+                sizes,
+                " for that many candidates of each of 1,000 targets; for exact numbers, get the files "
+                f"from {entry.source} and count them by `evenrank atlas build FOLDER`",
+            ],
+        )
     known = {registry.key(name): name for name in names()}
     close = [known[key] for key in get_close_matches(registry.key(name), known, 3, 0.5)]
-    do = f"did you mean {' or '.join(close)}?" if close else "see `evenrank atlas list`"
-    if name and os.path.isdir(name):
-        do = f"add your own graph by `evenrank atlas build {name}`"
+    do: list[str | Option] = [f"add your own graph by `evenrank atlas build {name}`"]
+    if not name or not os.path.isdir(name):
+        first = f"did you mean {' or '.join(close)}? Or" if close else "see `evenrank atlas list`, or"
+        do = [
+            f"{first} count the files of a graph by `evenrank atlas build FOLDER`; adjust and chance "
+            "also take numbers of candidates, as in ",
+            Option("sizes", {14541: 40932}, typed="14541x40932"),
+        ]
     return InputError("the atlas has no such data set", got=repr(name), do=do)
 
 

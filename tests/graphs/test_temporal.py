@@ -11,6 +11,7 @@ import pytest
 import shared
 from hypothesis import given
 from hypothesis import strategies as st
+from shell import run
 
 import evenrank as er
 from evenrank.errors import InputError
@@ -164,6 +165,22 @@ def test_static_models_ignore_the_time():
         assert len(er.rank(one, graph.task("test"), progress=False)) == 20
 
 
+def test_the_shell_chooses_the_filter_by_time(tmp_path):
+    rows = [[0, 0, 1, 0], [0, 0, 2, 1], [3, 0, 1, 1], [0, 0, 3, 1]]
+    folder = write(tmp_path / "g", train="".join("\t".join(map(str, r)) + "\n" for r in rows))
+    table = np.random.default_rng(2).normal(size=(5, 4))
+    model = er.models.DistMult(entity=table[:4], relation=table[4:])
+    er.models.save(model, tmp_path / "m.safetensors")
+    graph = er.load(folder)
+    for time in ("aware", "overlap", "agnostic"):
+        file = tmp_path / f"{time}.parquet"
+        said = ("--split", "train", "--time", time, "--quiet", "-o", file)
+        run("rank", tmp_path / "m.safetensors", "--data", folder, *said)
+        ranks = er.Ranks.load(file)
+        assert ranks.candidates.tolist() == graph.task("train", time=time).candidates.tolist()
+        assert ranks.protocol.extra["time"] == f"{time} filter"
+
+
 def test_times_belong_to_the_graph():
     rows = [[0, 0, 1, 2], [0, 0, 1, 3], [1, 0, 0, 2]]
     graph = Graph.of(rows, test=[[0, 0, 2, 2]])
@@ -195,8 +212,14 @@ def test_arrays_and_filters_that_cannot_be_used():
             Graph.of([[0, 0, 1, wrong]])
     with raises(r"train must be an array of ids, a row per triple; got shape \(1, 6\) of int64"):
         Graph.of([[0, 0, 1, 2, 3, 4]])
-    with raises(r"the triples of graph have no times; got time='aware'"):
+    with raises(r"the triples of graph have no times; leave out time='aware'"):
         Graph.of([[0, 0, 1]]).task("train", time="aware")
+    temporal_graph = Graph.of([[0, 0, 1, 2]])
+    with raises(
+        r"the protocol tkbc filters known answers at the time of the query; got 'agnostic'; leave"
+    ):
+        temporal_graph.task("train", protocol="tkbc", time="agnostic")
+    assert len(temporal_graph.task("train", protocol="tkbc", time="aware")) == 2
     with raises(r"unknown filter by time; got 'never'; allowed: aware, overlap, agnostic"):
         Graph.of([[0, 0, 1, 2]]).task("train", time="never")
 

@@ -72,6 +72,32 @@ def test_ranks_of_an_alignment():
     assert ranks.keys["side"].tolist() == ["target"] * 3 + ["source"] * 3
 
 
+def test_z_scores_know_that_both_directions_share_scores():
+    """If the task tells which ranks depend on each other, since keys of entities of two graphs do not."""
+    data = Alignment.of({"test": [[i, i] for i in range(30)]}, source=30, target=30)
+    task = data.task()
+    draw = np.random.default_rng(0)
+    scores = draw.normal(size=(30, 30))  # of sources and targets, the same in both directions
+
+    def score(queries, candidates):
+        rows = np.where(queries[:, :1] < 0, scores.T[queries[:, 1]], scores[queries[:, 0]])
+        return (
+            rows[:, candidates] if np.ndim(candidates) < 2 else np.take_along_axis(rows, candidates, 1)
+        )
+
+    ranks = er.rank(score, task, progress=False)
+    (note,) = (note for note in ranks.evaluate("z(mr)").notes if note.startswith("z: "))
+    assert note.startswith("z: ranks are taken as independent")
+    known = ranks.with_dependence(task.dependence())
+    assert not [note for note in known.evaluate("z(mr)").notes if note.startswith("z: ")]
+    null = er.chance("mr", task)
+    assert known.evaluate("z(mr)")["z(mr)"] == pytest.approx(
+        float((null.mean() - ranks.evaluate("mr")["mr"]) / null.std()), rel=1e-9
+    )
+    assert float(null.std()) == pytest.approx(task.simulated(er.MR, 20_000, 0).std(), rel=0.03)
+    assert abs(known.evaluate("z(mr)")["z(mr)"]) < abs(ranks.evaluate("z(mr)")["z(mr)"])
+
+
 def test_the_layout_of_dbp15k(tmp_path):
     data = Alignment.load(write(tmp_path / "zh_en", FILES))
     assert str(data) == "zh_en: 4 and 5 entities; links: train 1, test 3"

@@ -73,7 +73,7 @@ def test_ranks_of_an_alignment():
 
 
 def test_z_scores_know_that_both_directions_share_scores():
-    """If the task tells which ranks depend on each other, since keys of entities of two graphs do not."""
+    """If the task tells which ranks depend on each other; the names of entities do not."""
     data = Alignment.of({"test": [[i, i] for i in range(30)]}, source=30, target=30)
     task = data.task()
     draw = np.random.default_rng(0)

@@ -40,7 +40,7 @@ from evenrank._internal.files import expanded, locked, replacing
 from evenrank._internal.reading import read_parquet, translated
 from evenrank.errors import InputError, Option
 from evenrank.graphs import approximate, registry, structure
-from evenrank.graphs.graph import Graph, Unseen, check_unseen
+from evenrank.graphs.graph import SPLITS, Graph, Unseen, check_unseen
 from evenrank.graphs.packed import Counts, Kinds, packaged
 from evenrank.metrics.chance import Dependence
 from evenrank.metrics.tally import Histogram
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 Sides = Literal["head", "tail", "both"]
 Filter: TypeAlias = Literal["all"] | None
 TimeFilter: TypeAlias = Literal["aware", "agnostic"]
+INFERENCE = "-ind"  # after the name of an inductive data set: its inference graph
 AGNOSTIC = "-agnostic"  # after the name of a temporal data set whose filter does not look at times
 ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, the one asked for
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
@@ -171,13 +172,19 @@ def atlas(
             got=repr(split),
             allowed=", ".join(counts.splits),
         )
+    if rules is not None and isinstance(data, Graph):
+        graph = data.drop_unseen() if unseen == "drop" else data
+        task = graph.task(split, sides=sides, protocol=rules.name, time=time)
+        sizes = Histogram.of(candidates=task.candidates, weight=np.ones(len(task)))
+        return sizes if rules.negatives is not None else sizes.knowing(task.dependence)
     rows = [row for side in ENDS if sides in (side, "both") for row in counts.splits[split][side]]
     size, count = np.array(rows, dtype=np.int64).T
     if filter is None:
         size = np.full(len(rows), counts.entities if counts.raw is None else counts.raw)
     if rules is not None:
-        _check_protocol(rules, counts.data, split)
+        _check_protocol(rules, counts, split)
         if rules.negatives is not None:
+            _check_negatives(rules, rules.negatives, counts.data, int(size.min()))
             size = np.full(len(rows), rules.negatives + 1)
             return Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
     sizes = Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
@@ -185,19 +192,48 @@ def atlas(
     return sizes.knowing(known)
 
 
-def _check_protocol(rules: presets.Preset, data: str, split: str) -> None:
+def _check_protocol(rules: presets.Preset, counts: Counts, split: str) -> None:
     """Check that the atlas has the numbers of candidates of a library's protocol."""
-    entry = registry.lookup(data)
+    data = counts.data
+    entry = registry.lookup(_bare(data).removesuffix(AGNOSTIC))
+    if rules.time == "aware" and data.endswith(AGNOSTIC):
+        raise InputError(
+            f"the protocol {rules.name} filters known answers at the time of the query",
+            got=data,
+            do=f"name {data.removesuffix(AGNOSTIC)}",
+        )
     if rules.known == "given" and (entry is None or entry.candidates is None):
         raise InputError(
             f"the protocol {rules.name} ranks among candidates that come with the data",
             got=data,
             do="pass their numbers as sizes",
         )
-    if rules.known == "earlier" and split != "test":
+    do = "count a graph by graph.task(split, protocol=...).candidates"
+    own = rules.filters(split, dict.fromkeys((*SPLITS, *counts.splits)))
+    if rules.known == "earlier" and not set(counts.splits) <= set(own):
         raise InputError(
-            f"the protocol {rules.name} filters {split} by train and {split}, the atlas by all splits",
-            got=f"split {split} of {data}",
+            f"the protocol {rules.name} filters {split} by {', '.join(own)}, the atlas by all splits",
+            got=f"split {split} of {data}, which has {', '.join(counts.splits)}",
+            do=do,
+        )
+    if rules.once and entry is not None and entry.duplicates:
+        raise InputError(
+            f"the protocol {rules.name} ranks duplicate triples once, the atlas each of them",
+            got=f"{entry.duplicates} in {data}",
+            do=["leave out the protocol, and pass ", Option("unseen", rules.unseen), f"; or {do}"],
+        )
+
+
+def _check_negatives(rules: presets.Preset, negatives: int, data: str, least: int) -> None:
+    """Check that each target has as many negatives as the protocol samples.
+
+    Known answers of the training split alone are filtered, so that there may be more negatives than the
+    atlas counts. In the inference graphs of GraIL, there always are.
+    """
+    if least <= negatives and not data.endswith(INFERENCE):
+        raise InputError(
+            f"the protocol {rules.name} samples {negatives} negatives, and some targets may have fewer",
+            got=f"{least - 1} for a target of {data}",
             do="count a graph by graph.task(split, protocol=...).candidates",
         )
 

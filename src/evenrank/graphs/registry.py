@@ -66,6 +66,8 @@ class Entry:
     dropped : mapping of str to int
         The numbers that differ without entities not seen in training (entities, valid, test), if they
         are published as well.
+    duplicates : int, default 0
+        How many triples of the test split, without entities not seen in training, repeat an earlier one.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Entry:
     candidates: int | None = None
     unseen: Literal["keep", "drop"] = "keep"
     dropped: Mapping[str, int] = field(default_factory=dict)
+    duplicates: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

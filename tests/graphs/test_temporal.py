@@ -7,6 +7,7 @@ import pickle
 import random
 
 import numpy as np
+import polars as pl
 import pytest
 import shared
 from hypothesis import given
@@ -332,6 +333,63 @@ def test_a_bad_date_in_the_first_line_is_named_too(ends, tmp_path):
     wrong = next(part for part in ends.split("\t") if part != "2014")
     with raises(rf"train.txt:1: not a time; got {wrong!r}; allowed"):
         er.load(folder)
+
+
+DAY = datetime.date
+PARQUET = {
+    "text": ["2014-01-01", "2014-01-02"],
+    "dates": [DAY(2014, 1, 1), DAY(2014, 1, 2)],
+    "midnights": [datetime.datetime(2014, 1, 1), datetime.datetime(2014, 1, 2)],
+    "numbers": [3, 5],
+}
+
+
+@pytest.mark.parametrize("kind", PARQUET)
+def test_times_in_tables_of_any_type(kind, tmp_path):
+    """Dates are natural in Parquet, as are numbers."""
+    triples = {"head": ["a", "b"], "relation": ["r", "r"], "tail": ["b", "c"]}
+    times = PARQUET[kind]
+    pl.DataFrame(triples | {"timestamp": times}).write_parquet(tmp_path / "train.parquet")
+    graph = er.load(tmp_path)
+    wanted = times if kind == "numbers" else ["2014-01-01", "2014-01-02"]
+    assert [graph.instants[i] for i in graph.times["train"][:, 0]] == wanted
+    spans = pl.DataFrame(triples | {"since": times, "until": times[1:] * 2})
+    spans.write_parquet(tmp_path / "train.parquet")
+    assert er.load(tmp_path).intervals
+    assert er.load(tmp_path).times["train"][:, 1].tolist() == [int(graph.times["train"][1, 0])] * 2
+
+
+def test_arrays_with_times_in_files(tmp_path):
+    rows = np.array([[0, 0, 1, 3], [0, 0, 2, 7]])
+    for kind in (np.int32, np.float64):
+        np.save(tmp_path / "train.npy", rows.astype(kind))
+        assert er.load(tmp_path).times["train"].tolist() == [[3, 3], [7, 7]]
+    np.save(tmp_path / "train.npy", rows + 0.5 * (np.arange(4) == 3))
+    with raises(r"train row 0: not the id of a time; got 3.5"):
+        er.load(tmp_path)
+    np.save(tmp_path / "train.npy", np.column_stack([rows, rows[:, 3] + 2]))
+    assert er.load(tmp_path).times["train"].tolist() == [[3, 5], [7, 9]]
+
+
+def test_times_in_tables_that_cannot_be_read(tmp_path):
+    triples = {"head": ["a"], "relation": ["r"], "tail": ["b"]}
+    noon = datetime.datetime(2014, 1, 1, 12)
+    for column, message in (
+        (
+            {"time": [noon]},
+            r"time must be dates, text or whole numbers; got Datetime.*; write days as dates",
+        ),
+        ({"time": [3.0]}, r"time must be dates, text or whole numbers; got Float64"),
+        (
+            {"start": [3]},
+            r"needs its first and its last time; got a column start; add a column until, or",
+        ),
+        ({"end": [3]}, r"needs its first and its last time; got a column end; add a column since, or"),
+        ({"time": ["2014-13-01"]}, r"train.parquet row 0: not a time; got '2014-13-01'"),
+    ):
+        pl.DataFrame(triples | column).write_parquet(tmp_path / "train.parquet")
+        with raises(message):
+            er.load(tmp_path)
 
 
 def test_seconds_since_1970_are_ids_of_times(tmp_path):

@@ -34,6 +34,7 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.reading import content, read_array, read_parquet, translated
 from evenrank.errors import InputError
 from evenrank.graphs.graph import FACTS, PARTS, SPLITS, Order, as_triples, check_order, ids
+from evenrank.graphs.instants import check_times
 from evenrank.graphs.orders import arranged, parts
 from evenrank.graphs.text import HEADERS, Table, read_text, width_of
 from evenrank.graphs.times import INTERVAL, POINT, columns_of, read_times
@@ -432,9 +433,13 @@ def _array(file: Path, split: str) -> Table:
     raw = content(file)
     with translated(file):
         loaded = read_array(io.BytesIO(raw), len(raw))
-    array = as_triples(split, loaded)
+    array = as_triples(split, loaded, times=2)
     whole = array.dtype.kind in "iu" and array.dtype != np.uint64  # polars has no float16
-    frame = pl.DataFrame(array.astype(np.int64 if whole else np.float64), schema=PARTS)
+    dated = WIDTHS.get(array.shape[1], ())
+    frame = pl.DataFrame(array.astype(np.int64 if whole else np.float64), schema=[*PARTS, *dated])
+    if dated:
+        check_times(split, array[:, 3:])
+        frame = frame.with_columns(pl.col(*dated).cast(pl.Int64).cast(pl.String))
     return Table(frame, f"{split} row ", named=False)
 
 
@@ -450,9 +455,20 @@ def _parquet(file: Path) -> Table:
         raise InputError(f"{file} has no triples", got=got, allowed="head, relation, tail[, split]")
     if "split" in lower:
         found["split"] = lower["split"]
+    alone = {*INTERVAL} & found.keys()
+    if len(alone) == 1:
+        missing = ({*INTERVAL} - alone).pop()
+        raise InputError(
+            f"{file}: an interval needs its first and its last time",
+            got=f"a column {found[alone.pop()]}",
+            do=f"add a column {missing}, or name it time",
+        )
     columns = []
     for part, name in found.items():
         column = frame[name].alias(part)
+        if part in (*POINT, *INTERVAL):
+            columns.append(_texts_of_times(column, f"{file}: {name}"))
+            continue
         whole = column.dtype.is_integer() and part != "split"
         if not whole and column.dtype not in (pl.String, pl.Categorical, pl.Enum):
             raise InputError(f"{file}: {name} must be text or whole numbers", got=column.dtype)
@@ -460,6 +476,25 @@ def _parquet(file: Path) -> Table:
             column.cast(pl.Int64, strict=False) if whole else column.cast(pl.String).replace("", None)
         )
     return Table(pl.DataFrame(columns), f"{file} row ")
+
+
+def _texts_of_times(column: pl.Series, where: str) -> pl.Series:
+    """Write times as text, as they are in other files."""
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Datetime):
+        days = column.dt.date()
+        if (column == days.cast(column.dtype)).fill_null(True).all():
+            column = days
+    if column.dtype == pl.Date:
+        return column.dt.to_string("%Y-%m-%d")
+    if not column.dtype.is_integer() and column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        raise InputError(
+            f"{where} must be dates, text or whole numbers",
+            got=column.dtype,
+            do="write days as dates, or number the times",
+        )
+    return column.cast(pl.String).replace("", None)
 
 
 def _partition(table: Table) -> dict[str, Table]:

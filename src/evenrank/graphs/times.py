@@ -57,7 +57,7 @@ def read_times(
     columns = columns_of(next(iter(tables.values())))
     texts = pl.concat([t.frame[c].rename("") for t in tables.values() for c in columns]).unique().sort()
     notes: list[str] = []
-    if columns == INTERVAL:
+    if columns == INTERVAL and not any(table.named for table in tables.values()):
         last = pl.concat([table.frame["until"] for table in tables.values()]).unique()
         first = pl.concat([table.frame["since"] for table in tables.values()]).unique()
         if len(last) == 1 and len(first) > 1 and last.str.contains(r"^-?\d+$").all():

@@ -169,6 +169,8 @@ def test_arguments_that_cannot_be_used():
     graph = er.load("nations")
     with raises("unknown structure of queries; got '4p'; allowed: 1p, 2p"):
         Queries.draw(graph, "4p")
+    with raises("^count must be at least 1; got 0$"):
+        Queries.draw(graph, "1p", count=0)
     small = er.Graph.of([[0, 0, 1]], test=[[1, 0, 2]])
     with raises("few queries of structure 1p with a hard answer; got 1 in 600 draws; ask for at most 1"):
         Queries.draw(small, "1p", count=2)

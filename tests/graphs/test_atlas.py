@@ -353,7 +353,7 @@ BAD = [
     (dict(data="nations", time="now"), "unknown time; got 'now'; allowed: aware, agnostic"),
     (
         dict(data="nations", time="aware"),
-        "the triples of this data set have no times; got nations; leave out time",
+        "the atlas has no counts by time for this data set; got nations; leave out time",
     ),
     (
         dict(data="nations", protocol="ogb"),

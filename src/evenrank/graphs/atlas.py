@@ -448,7 +448,9 @@ def _timed(data: str, time: TimeFilter) -> str:
     """Return the name of a temporal data set with one of the two filters."""
     name = _bare(data).removesuffix(AGNOSTIC)
     if _find(name + AGNOSTIC, packaged()) is None and _find(name + AGNOSTIC, names()) is None:
-        raise InputError("the triples of this data set have no times", got=data, do="leave out time")
+        raise InputError(
+            "the atlas has no counts by time for this data set", got=data, do="leave out time"
+        )
     return name + AGNOSTIC * (time == "agnostic")
 
 

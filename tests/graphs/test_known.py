@@ -1,6 +1,8 @@
 """Ranks whose files lack the known triples that queries share get them from the data set."""
 
+import numpy as np
 import pytest
+import shared
 from drawn import raises
 
 import evenrank as er
@@ -70,3 +72,36 @@ def test_reports_take_z_from_the_atlas(exact):
         made, want = Report({"a": without(exact)}), Report({"a": exact})
         assert not any(ESTIMATED in note for note in made.notes())
         assert made.rows()[0]["z(mrr)"] == pytest.approx(want.rows()[0]["z(mrr)"])
+
+
+@pytest.mark.parametrize("time", ["aware", "agnostic", "overlap"])
+def test_the_graph_is_filtered_by_time_as_the_ranks_were(time):
+    draw = np.random.default_rng(4)
+    rows = np.column_stack([draw.integers(0, n, 200) for n in (9, 2, 9, 2, 3)])
+    rows[:, 4] += rows[:, 3]
+    rows = draw.permutation(np.unique(rows, axis=0))
+    graph = er.Graph.of(rows[:100], rows[100:120], rows[120:], entities=9, name="mine")
+    task = graph.task("test", time=time)
+    ranks = er.rank(lambda q, c: np.ones((len(q), 9))[:, c], task, progress=False)
+    known = with_graph(without(ranks), graph)
+    assert known.evaluate("z(mrr)", "z(mr)").notes == ()
+    null = er.chance("mr", task)
+    assert known.evaluate("z(mr)")["z(mr)"] == pytest.approx(
+        float((null.mean() - ranks.evaluate("mr")["mr"]) / null.std()), abs=1e-9
+    )
+    assert ESTIMATED in without(ranks).evaluate("z(mr)").notes
+
+
+@shared.needs("benchmarks/temporal")
+@pytest.mark.parametrize("time", ["aware", "agnostic"])
+def test_the_atlas_has_both_filters_by_time(time):
+    graph = er.load(shared.path("benchmarks/temporal/icews14-temp"), name="icews14")
+    table = np.random.default_rng(1).normal(size=(len(graph.entities), 2))
+    model = er.models.DistMult(entity=table, relation=table[: len(graph.relations)])
+    ranks = er.rank(model, graph.task("test", time=time), progress=False)
+    assert ESTIMATED in ranks.evaluate(*METRICS).notes
+    made = with_atlas(without(ranks)).evaluate(*METRICS)
+    assert made.notes == ()
+    null = er.chance("mrr", er.atlas("icews14", time=time))
+    above = ranks.evaluate("mrr")["mrr"] - float(null.mean())
+    assert made["z(mrr)"] == pytest.approx(above / float(null.std()), rel=1e-9)

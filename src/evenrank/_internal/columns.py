@@ -37,6 +37,10 @@ class RowError(InputError):
         row = f"{self._got}row {first + self.row + 1:,}{below}"
         return InputError(f"{file}: {self.what}", got=row, allowed=self._allowed)
 
+    def of_one(self) -> InputError:
+        """Leave out the row, if there is one value only."""
+        return InputError(self.what, got=self._got.removesuffix(" in "), allowed=self._allowed)
+
 
 @contextmanager
 def errors_name_file(file: str, first: int = 0) -> Iterator[None]:
@@ -146,8 +150,16 @@ def integers(name: str, values: ArrayLike, least: int, most: int = LARGEST) -> I
 
 
 def integer(name: str, value: Any, least: int, most: int = LARGEST) -> int:
-    """Check one whole number from `least` to `most`."""
-    column = integers(name, value, least, most)
+    """Check one whole number from `least` to `most`.
+
+    >>> integer("count", 0, 1)
+    Traceback (most recent call last):
+    evenrank.errors.InputError: count must be at least 1; got 0
+    """
+    try:
+        column = integers(name, value, least, most)
+    except RowError as error:
+        raise (error if np.ndim(value) else error.of_one()) from None
     if len(column) != 1:
         raise InputError(f"{name} must be one whole number", got=f"{len(column)} values")
     return int(column[0])

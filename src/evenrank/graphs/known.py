@@ -13,7 +13,8 @@ from evenrank._internal import columns
 from evenrank.errors import InputError
 from evenrank.graphs.atlas import Filter, Sides, atlas
 from evenrank.graphs.graph import Graph
-from evenrank.ranks.dependence import ESTIMATED, Crossings
+from evenrank.graphs.instants import KINDS, Time
+from evenrank.ranks.dependence import ESTIMATED, TIMED, Crossings
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.rows import SCORED
@@ -47,9 +48,17 @@ def with_atlas(ranks: Ranks) -> Ranks:
     if protocol.data is None or filter_ is None or ranks.weights is not None or not is_estimated(ranks):
         return ranks
     sides: Sides = "both" if len(set(ranks.keys["side"].tolist())) > 1 else str(ranks.keys["side"][0])  # type: ignore[assignment]
+    split, time = protocol.split or "test", _time(protocol)
     for unseen in ("keep", "drop"):
         try:
-            sizes = atlas(protocol.data, protocol.split or "test", sides, filter=filter_, unseen=unseen)
+            sizes = atlas(
+                protocol.data,
+                split,
+                sides,
+                filter=filter_,
+                unseen=unseen,
+                time="agnostic" if time == "agnostic" else None,
+            )
         except InputError:
             return ranks
         if sizes == ranks.tally().sizes and (found := sizes.dependence()) is not None:
@@ -83,8 +92,12 @@ def with_graph(ranks: Ranks, graph: Graph) -> Ranks:
     sides = tuple(dict.fromkeys(ranks.keys["side"].tolist()))
     for one in (graph, graph.drop_unseen()):
         if split in one.splits:
-            task = one.task(split, sides=sides, filter=ranks.protocol.filter or "all")
+            time = _time(ranks.protocol) if one.times else None
+            task = one.task(split, sides=sides, filter=ranks.protocol.filter or "all", time=time)
             if _same(ranks, task):
+                if one.times:  # shared triples do not tell at which time they are shared
+                    found = task.dependence() if ranks.weights is None else None
+                    return ranks if found is None else ranks.with_dependence(found)
                 return ranks.with_crossings(Crossings(task))
     raise InputError(
         f"the ranks are not of the {split} triples of this graph",
@@ -97,6 +110,12 @@ def _filter(protocol: Protocol) -> Filter:
     """Return the filter as the atlas names it; None if it is not known to be that of all splits."""
     known = protocol.filter or ()
     return "all" if "all" in known or {"train", "valid", "test"} <= {*known} else None
+
+
+def _time(protocol: Protocol) -> Time | None:
+    """Return the filter by time of ranks of a temporal graph; None if it is not known."""
+    kind = str(protocol.extra.get(TIMED, "")).removesuffix(" filter")
+    return next((one for one in KINDS if one == kind), None)
 
 
 def _same(ranks: Ranks, task: Task) -> bool:

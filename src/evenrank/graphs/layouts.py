@@ -34,6 +34,7 @@ from evenrank._internal.arrays import Ints
 from evenrank._internal.reading import content, read_array, read_parquet, translated
 from evenrank.errors import InputError
 from evenrank.graphs.graph import FACTS, PARTS, SPLITS, Order, as_triples, check_order, ids
+from evenrank.graphs.instants import check_times
 from evenrank.graphs.orders import arranged, parts
 from evenrank.graphs.text import HEADERS, Table, read_text, width_of
 from evenrank.graphs.times import INTERVAL, POINT, columns_of, read_times
@@ -108,7 +109,9 @@ def read(path: Path, columns: Order | None = None, inference: Path | None = None
         check_order(columns)
     found = _read(path)
     if inference is None:
-        return _content(found, path, columns)
+        content = _content(found, path, columns)
+        beside = _beside(path, content.entities, content.relations)
+        return content._replace(remarks=(*content.remarks, *beside))
     other = _read(inference)
     names = (found.entities, found.relations, other.entities, other.relations)
     if "train" not in found.tables or any(name is not None for name in names):
@@ -271,7 +274,7 @@ def _content(files: Files, path: Path, order: Order | None) -> Content:
         for split, table in numbered.items()
         if split in arrangement
     }
-    remarks += [*notes, *_beside(path, entities, relations)]
+    remarks += notes
     return Content(arrays, entities, relations, tuple(remarks), times, instants)
 
 
@@ -306,12 +309,12 @@ def _inference(
     if training is not None:
         _check_shared(tables["inference"], training)
     own = _entities(tables["inference"])
-    about = f"the graph is the inference graph, {len(tables['inference'].frame):,} triples, split train"
+    about = f"the split train is the inference graph, {len(tables['inference'].frame):,} triples"
     other = _entities(training) if training is not None else own.clear()
     if training is not None:
         about += (
-            f"; the {len(training.frame):,} triples among {len(other):,} entities of the training graph "
-            "only number the relations"
+            "; relations are numbered as in the training graph, whose "
+            f"{len(training.frame):,} triples and {len(other):,} entities are left out"
         )
     for split in ("valid", "test", FACTS):
         table = tables.get(f"inference_{split}", tables.get(split))
@@ -327,7 +330,10 @@ def _inference(
         known = within(training, own.implode())
         if known.any():
             graph[KNOWN] = training._replace(frame=training.frame.filter(known), lines=None)
-            notes.append(f"{known.sum():,} of its triples are between these entities: split {KNOWN}")
+            notes.append(
+                f"split {KNOWN} holds the triples of the training graph between entities of the "
+                f"inference graph, which are filtered: {known.sum():,}"
+            )
     return graph, [about, *notes]
 
 
@@ -337,8 +343,9 @@ def _check_shared(inference: Table, training: Table) -> None:
     if own.is_in(known.implode()).any():
         return
     got = f"relations such as {own[0]!r}, and {known[0]!r} in training"
+    place = inference.where.rstrip(": ").removesuffix(" train row")
     raise InputError(
-        f"{inference.where.rstrip(': ')}: the inference graph shares no relation with training",
+        f"{place}: the inference graph shares no relation with training",
         got=got,
         do="load graphs that belong together, and check the order of their columns",
     )
@@ -446,9 +453,13 @@ def _array(file: Path, split: str) -> Table:
     raw = content(file)
     with translated(file):
         loaded = read_array(io.BytesIO(raw), len(raw))
-    array = as_triples(split, loaded)
+    array = as_triples(split, loaded, times=2)
     whole = array.dtype.kind in "iu" and array.dtype != np.uint64  # polars has no float16
-    frame = pl.DataFrame(array.astype(np.int64 if whole else np.float64), schema=PARTS)
+    dated = WIDTHS.get(array.shape[1], ())
+    frame = pl.DataFrame(array.astype(np.int64 if whole else np.float64), schema=[*PARTS, *dated])
+    if dated:
+        check_times(split, array[:, 3:])
+        frame = frame.with_columns(pl.col(*dated).cast(pl.Int64).cast(pl.String))
     return Table(frame, f"{split} row ", named=False)
 
 
@@ -464,9 +475,20 @@ def _parquet(file: Path) -> Table:
         raise InputError(f"{file} has no triples", got=got, allowed="head, relation, tail[, split]")
     if "split" in lower:
         found["split"] = lower["split"]
+    alone = {*INTERVAL} & found.keys()
+    if len(alone) == 1:
+        missing = ({*INTERVAL} - alone).pop()
+        raise InputError(
+            f"{file}: an interval needs its first and its last time",
+            got=f"a column {found[alone.pop()]}",
+            do=f"add a column {missing}, or name it time",
+        )
     columns = []
     for part, name in found.items():
         column = frame[name].alias(part)
+        if part in (*POINT, *INTERVAL):
+            columns.append(_texts_of_times(column, f"{file}: {name}"))
+            continue
         whole = column.dtype.is_integer() and part != "split"
         if not whole and column.dtype not in (pl.String, pl.Categorical, pl.Enum):
             raise InputError(f"{file}: {name} must be text or whole numbers", got=column.dtype)
@@ -474,6 +496,25 @@ def _parquet(file: Path) -> Table:
             column.cast(pl.Int64, strict=False) if whole else column.cast(pl.String).replace("", None)
         )
     return Table(pl.DataFrame(columns), f"{file} row ")
+
+
+def _texts_of_times(column: pl.Series, where: str) -> pl.Series:
+    """Write times as text, as they are in other files."""
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Datetime):
+        days = column.dt.date()
+        if (column == days.cast(column.dtype)).fill_null(True).all():
+            column = days
+    if column.dtype == pl.Date:
+        return column.dt.to_string("%Y-%m-%d")
+    if not column.dtype.is_integer() and column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        raise InputError(
+            f"{where} must be dates, text or whole numbers",
+            got=column.dtype,
+            do="write days as dates, or number the times",
+        )
+    return column.cast(pl.String).replace("", None)
 
 
 def _partition(table: Table) -> dict[str, Table]:

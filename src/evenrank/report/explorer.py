@@ -28,7 +28,7 @@ from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
 from evenrank.graphs import Unseen, approximate, registry
-from evenrank.graphs.atlas import Filter, Sides, names, splits
+from evenrank.graphs.atlas import Filter, Sides, bounds, names, splits
 from evenrank.graphs.packed import packaged
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.chance import Null, chance
@@ -191,12 +191,18 @@ def _approximate(there: Collection[str]) -> list[dict[str, Any]]:
     """Describe data sets of which only sizes are known; the page computes their chance levels."""
     found = []
     for name, entry in registry.entries().items():
-        counted = None if name in there else approximate.counts(entry)
-        if counted is None:
+        if name in there or approximate.counts(entry) is None:
             continue
-        splits = {split: sides["tail"][0] for split, sides in counted.splits.items()}
-        about = {"exact": entry.candidates is not None, "splits": splits}
-        found.append({"name": name, **_about(name), "equal": about})
+        equal: dict[str, dict[str, tuple[int, int]]] = {}
+        bounded = {}
+        for unseen in get_args(Unseen):
+            counted = approximate.counts(entry, unseen)
+            assert counted is not None  # as above: it depends on the splits alone
+            equal[unseen] = {split: sides["tail"][0] for split, sides in counted.splits.items()}
+            for filtered in FILTERS:
+                limits = bounds(name, filter=filtered, unseen=unseen)
+                bounded[f"{filtered or 'none'} {unseen}"] = limits is not None
+        found.append({"name": name, **_about(name), "equal": equal, "approximate": bounded})
     return found
 
 

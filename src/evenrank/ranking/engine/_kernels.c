@@ -20,6 +20,9 @@
 #include <immintrin.h>
 #define LANES 8
 #define ROWS 6 /* 6 x 2 accumulators, of 16 registers */
+#elif defined(__aarch64__)
+#define LANES 4
+#define ROWS 8 /* 8 x 2 accumulators, of 32 registers: enough for four units; 12 x 2 of L1 and L2 do not fit */
 #else
 #define LANES 4
 #define ROWS 6

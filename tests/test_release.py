@@ -90,6 +90,9 @@ assert 0 < er.chance("mrr", sizes=[100] * 50).sf(0.1) < 0.01
 assert "wn18rr" in str(er.adjust({{"mrr": 0.476}}, data="wn18rr"))
 pair = [er.Ranks.of(np.random.default_rng(i).integers(1, 50, 100), candidates=99) for i in (0, 1)]
 assert "mrr" in str(er.intervals(pair[0], "mrr"))
+models = dict(zip("ab", pair))
+assert "mrr" in str(er.compare(models, metrics="mrr", on="row"))
+assert "toprule" in er.evaluate(models, "mrr").to_latex()
 try:
     ranks.save("x.parquet")
 except ModuleNotFoundError as error:

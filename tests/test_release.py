@@ -65,6 +65,13 @@ def test_workflows_run_targets_that_exist():
     assert called - {"docs"} <= targets
 
 
+def test_commits_are_checked_by_the_same_versions_as_the_package():
+    hooks = yaml.safe_load(text(".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    pins = {pin for hook in hooks for pin in hook["additional_dependencies"]}
+    assert pins
+    assert pins <= set(text("constraints.txt").splitlines())
+
+
 def test_fragments_of_the_changelog_are_of_a_known_kind():
     kinds = {
         kind["directory"] for kind in tomllib.loads(text("pyproject.toml"))["tool"]["towncrier"]["type"]

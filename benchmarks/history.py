@@ -3,9 +3,9 @@
     python benchmarks/history.py [--out FILE] [--rounds 15]
 
 Every ratio is of two processor times, of this process and those it starts, measured in turn on one
-thread; the least of the rounds counts. Waiting for a busy processor does not count, but sharing its caches
-does: leave the machine alone. Ratios can be compared between commits on the same kind of machine (the
-column `machine`), but not between machines.
+thread; the least of the rounds counts. Waiting for a busy processor does not count, but sharing its
+caches does: leave the machine alone. Ratios can be compared between commits on the same kind of machine
+(the column `machine`), but not between machines.
 """
 
 from __future__ import annotations

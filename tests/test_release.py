@@ -60,7 +60,7 @@ def test_workflows_run_targets_that_exist():
         jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"].values()
         steps = [step.get("run", "") for job in jobs for step in job["steps"]]
         called |= set(re.findall(r"\bmake ([\w-]+)", "\n".join(steps)))
-    called |= set(re.findall(r"^make ([\w-]+)", text(".ci", "run"), re.MULTILINE))
+    called |= set(re.findall(r"^(?:[A-Z_]+=\S+ )*make ([\w-]+)", text(".ci", "run"), re.MULTILINE))
     assert {"test", "lint", "release-check"} <= called
     assert called - {"docs"} <= targets
 

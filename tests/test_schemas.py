@@ -48,6 +48,10 @@ EVALUATE = [
     "transe.parquet complex.parquet --by side --interval delta -m mrr",
     "transe.parquet --averages --interval bootstrap --samples 100 -m mrr",
     "transe.parquet complex.parquet --runs -m mrr",
+    "tables/tied.csv -m mrr,hits@1",
+    "tables/tied.csv --interval bootstrap --samples 100 --unit target -m mrr",
+    "tables/answers.parquet -m map,ndcg@10",
+    "tables/answers.parquet --interval delta -m map",
 ]
 # schema: commands; the files are made below
 COMMANDS = {
@@ -62,6 +66,7 @@ COMMANDS = {
     "comparison": [
         "compare transe.parquet complex.parquet -m mrr,hits@10",
         "compare transe.parquet transe.csv -m mrr --test t",
+        "compare tables/answers.parquet tables/others.parquet -m map",
     ],
     "across": [
         "compare --across transe.parquet complex.parquet k-transe.parquet k-complex.parquet -m mrr"
@@ -87,7 +92,7 @@ WITHOUT = {"atlas", "data", "explore", "leaderboard", "record", "report"}
 
 @pytest.fixture(scope="module")
 def folder(files):
-    """Also ranks of another data set and among sampled candidates, and a table of published values."""
+    """Also other ranks: of another data set, sampled, tied, of several answers; and published values."""
     for name in ("transe", "complex"):
         model, graph = er.models.load(f"kinships/{name}"), er.load("kinships")
         er.rank(model, graph.task("test"), progress=False).save(files / f"k-{name}.parquet")
@@ -96,6 +101,13 @@ def folder(files):
     text = "model,data,mrr,hits@1,hits@10\nA,wn18rr,0.476,0.6,0.5\nB,wn18rr,0.476,0.43,0.57\n"
     files.joinpath("tables").mkdir()
     files.joinpath("tables", "published.csv").write_text(text, encoding="utf-8")
+    files.joinpath("tables", "tied.csv").write_text(
+        "better,equal,candidates\n" + "0,2,9\n1,3,12\n" * 5, encoding="utf-8"
+    )
+    for name, first in (("answers", 1), ("others", 2)):
+        ranked = [[first, first + 3 + i % 3] for i in range(20)]
+        rankings = er.Rankings.of(ranked, candidates=[50] * 20, keys={"query": list(range(20))})
+        rankings.save(files / "tables" / f"{name}.parquet")
     return files
 
 

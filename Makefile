@@ -123,11 +123,12 @@ fuzz: .venv/.dev
 faults: .venv/.dev
 	$(BIN)/python tests/fuzz/faults.py --seed $(SEED) --count $(COUNT)
 
-# rebuild the bundled numbers of candidates from the files of the data sets
+# rebuild the bundled numbers of candidates from the files of the data sets, and the content of the explorer from these
 atlas: .venv/.run
 	$(BIN)/python -c "import sys; from evenrank.graphs import sources; sources.write_package(sys.argv[1:])" \
 		$(sort $(dir $(foreach root,$(DATA),$(foreach file,train* ref_ent_ids* candidates.tsv*,\
 		$(wildcard $(root)/*/$(file) $(root)/*/*/$(file))))))
+	$(BIN)/python -c "from evenrank.report import explorer; explorer.store(explorer.PLACE)"
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,4 +1,6 @@
-"""Build hook: compile the C kernels for every instruction set, if there is a C compiler.
+"""Build hooks: compile the C kernels, and give the README of the package links that work anywhere.
+
+The kernels are compiled for every instruction set, if there is a C compiler.
 
 The package also works without them; evenrank then uses NumPy, which is slower.
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 # no contraction: fused multiply-add would change the last bits of float64 scores
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno"]
@@ -65,6 +69,30 @@ def compile_kernels(source: Path, library: Path, compiler: list[str], tag: str, 
             cwd=folder,
         )
         shutil.copyfile(made, library)
+
+
+def absolute(text: str, repository: str, tag: str) -> str:
+    """Lead the relative links and pictures of a page to the files of a repository at a tag."""
+
+    def link(match: re.Match[str]) -> str:
+        kind = "raw" if match[1] else "blob"
+        return f"{match[1]}[{match[2]}]({repository}/{kind}/{tag}/{match[3]})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)", link, text)
+
+
+class ReadmeHook(MetadataHookInterface):
+    """The README as package indexes show it, which have no other files of the repository."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the README; its links become absolute once `[project.urls]` has `Repository`."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        source = Path(self.root, "src", "evenrank", "__init__.py").read_text(encoding="utf-8")
+        version = re.search(r'^__version__ = "(.+)"', source, re.MULTILINE)
+        repository = metadata.get("urls", {}).get("Repository")
+        if repository and version:
+            text = absolute(text, repository.rstrip("/"), f"v{version[1]}")
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
 class KernelHook(BuildHookInterface):

@@ -5,9 +5,11 @@ Run with: python benchmarks/startup.py [ROUNDS]
 
 import subprocess
 import sys
+import tempfile
 from statistics import median
 from time import perf_counter
 
+PAGES = tempfile.mkdtemp()
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
     "import numpy": ["-c", "import numpy"],
@@ -17,6 +19,8 @@ COMMANDS = {
     "evenrank evaluate --help": ["-m", "evenrank.cli", "evaluate", "--help"],
     "evenrank adjust": ["-m", "evenrank.cli", "adjust", "mrr=0.476", "--data", "wn18rr"],
     "evenrank adjust --sizes": ["-m", "evenrank.cli", "adjust", "mrr=0.476", "--sizes", "40559x6268"],
+    "evenrank explore": ["-m", "evenrank.cli", "explore", "-q", "-o", f"{PAGES}/explorer.html"],
+    "evenrank leaderboard": ["-m", "evenrank.cli", "leaderboard", "-o", f"{PAGES}/leaderboard.html"],
 }
 
 

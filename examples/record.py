@@ -2,8 +2,9 @@
 
 Usage: python examples/record.py order|findings
 
-`order` ranks the evaluations of the record on eleven data sets by a metric as printed, and by its
-adjusted index, and prints those whose position changes most. `findings` prints what the audit finds.
+`order` ranks the results of the record, on all data sets whose numbers of candidates are exact, by a
+metric as printed, and by its adjusted index, and prints those whose position changes most. `findings`
+prints what the audit finds.
 """
 
 import sys
@@ -14,9 +15,6 @@ import evenrank as er
 from evenrank.published import Recorded
 
 METRICS = ("mrr", "hits@1", "hits@3", "hits@10")
-# data sets whose candidates were counted in the files, with enough values to compare
-DATA = ("codexmedium", "codexsmall", "countries-s1", "countries-s2", "countries-s3", "fb15k237")
-DATA += ("kinships", "nations", "umls", "wn18", "wn18rr")
 
 
 def positions(values: list[float]) -> list[int]:
@@ -28,12 +26,13 @@ def positions(values: list[float]) -> list[int]:
 def moves(metric: str) -> Iterator[tuple[int, int, int, Recorded, float]]:
     """Compare the positions of the best own value of each model on each data set."""
     made = er.published.results(
-        data=DATA, metric=metric, split="test", sides="both", filter="all", own=True
+        metric=metric, split="test", sides="both", filter="all", own=True
     ).adjust()
     best: dict[tuple[str, str], tuple[Recorded, float]] = {}
     for one, adjusted in zip(made, made.adjusted, strict=True):
         key = (one.data, one.model)
-        if isfinite(adjusted.index) and (key not in best or one.value > best[key][0].value):
+        exact = isfinite(adjusted.index) and not adjusted.approximate
+        if exact and (key not in best or one.value > best[key][0].value):
             best[key] = (one, adjusted.index)
     rows = list(best.values())
     raw, index = positions([one.value for one, _ in rows]), positions([index for _, index in rows])

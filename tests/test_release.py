@@ -72,6 +72,28 @@ def test_commits_are_checked_by_the_same_versions_as_the_package():
     assert pins <= set(text("constraints.txt").splitlines())
 
 
+def test_the_readme_of_the_package_has_links_that_work_on_an_index():
+    pytest.importorskip("hatchling", reason="the backend of the build is not installed")
+    sys.path.insert(0, str(ROOT))
+    import hatch_build  # the hooks of the build
+
+    sys.path.remove(str(ROOT))
+    page = text("README.md")
+    found = hatch_build.absolute(page, "https://example.org/repository", "v1.2.3")
+    links = re.findall(r"\]\(([^)]+)\)", found)
+    assert all(link.startswith("https://") for link in links)
+    ours = [link for link in links if link.startswith("https://example.org/")]
+    assert "https://example.org/repository/raw/v1.2.3/docs/case-study.png" in ours
+    assert "https://example.org/repository/blob/v1.2.3/docs/first-hour.md" in ours
+    assert all(ROOT.joinpath(link.split("/v1.2.3/")[1]).is_file() for link in ours)
+
+    for urls in ({}, {"Repository": "https://example.org/repository/"}):
+        metadata = {"urls": urls}
+        hatch_build.ReadmeHook(str(ROOT), {}).update(metadata)
+        expected = hatch_build.absolute(page, "https://example.org/repository", f"v{er.__version__}")
+        assert metadata["readme"]["text"] == (expected if urls else page)
+
+
 def test_fragments_of_the_changelog_are_of_a_known_kind():
     kinds = {
         kind["directory"] for kind in tomllib.loads(text("pyproject.toml"))["tool"]["towncrier"]["type"]

@@ -8,7 +8,7 @@ from math import isclose
 from pathlib import Path
 
 import pytest
-from transcript import blocks, commands, in_terminal, matches
+from transcript import blocks, commands, in_terminal
 
 import evenrank as er
 from evenrank.cli import COMMANDS
@@ -34,7 +34,8 @@ def listed() -> set[str]:
     for path in DOCS.rglob("*.md"):
         folder = path.parent.relative_to(DOCS)
         for tree in TOCTREE.findall(path.read_text(encoding="utf-8")):
-            names = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            names = [re.sub(r".* <(.+)>", r"\1", line) for line in lines]  # Title <page>
             found |= {(folder / name).as_posix() for name in names}
     return found
 
@@ -102,6 +103,18 @@ def test_closed_forms_of_chance_levels_agree_with_enumeration():
         assert pages.checked(parse(name))
 
 
+def test_pages_of_metrics_tell_both_standard_deviations_apart():
+    pages = importlib.import_module("metric_pages")
+    text = pages.page(er.MRR)
+    # independent ranks: 0.0135 in the case study; a random scorer: 1.333 times as much
+    assert "| nations | 0.3844 | 0.0179 | 0.0135 |" in text
+    assert "no formula" not in text
+    assert "| nations | " in pages.page(parse("max"))
+    assert "both standard deviations are those of independent ranks" in pages.page(parse("max"))
+    [z] = re.findall(r"\| nations \| 0\.3844 \| 0\.0179 \| ([\d.]+) \|", pages.page(parse("zmrr")))
+    assert isclose(float(z), (0.4 - 0.3844) / 0.0179, rel_tol=0.01)
+
+
 def test_a_wrong_closed_form_is_an_error(monkeypatch):
     pages = importlib.import_module("metric_pages")
     monkeypatch.setitem(pages.CLOSED, "mrr", ("x", lambda sizes: 1 / sizes[0]))
@@ -147,13 +160,14 @@ def test_the_readme_is_short():
     assert len(readme().split()) <= 720
 
 
-def test_the_commands_of_the_readme_print_what_it_shows(tmp_path):
-    [(_, body)] = blocks(readme())
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_commands_of_the_readme_print_what_it_shows(page, tmp_path):
+    [(_, body)] = blocks((ROOT / page).read_text(encoding="utf-8"))
     for command in commands(body):
         code, printed = in_terminal(command.text, tmp_path)
         assert code == 0, "\n".join(printed)
         assert max(map(len, printed), default=0) <= 80, command.text
-        assert matches(command.shown, printed), "\n".join([f"$ {command.text}", *printed])
+        assert command.shown == printed, "\n".join([f"$ {command.text}", *printed])
 
 
 def test_the_times_of_the_readme_are_those_of_the_benchmarks():

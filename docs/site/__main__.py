@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -18,20 +19,21 @@ from links import Site
 from stage import stage
 from standins import standins
 
-EXPLORER = """# Explorer: what is my number worth?
+EXPLORER = """# Explorer: adjust a published value
 
 Enter a value and see its chance-adjusted metrics, published results of the same metric, and the
 equivalent value on every other data set. `evenrank explore -o explorer.html` writes this page as one
-file that needs no network: <a href="_static/explorer.html">open it on its own</a>.
+file that needs no network. <a href="_static/explorer.html">Open it in full</a>.
 
 <iframe class="whole" src="_static/explorer.html" title="Explorer"></iframe>
 """
 
 
-LEADERBOARD = """# The leaderboard page
+LEADERBOARD = """# Leaderboard of published results
 
-[How to read it](leaderboard.md). `evenrank leaderboard -o page.html` writes this page as one file that
-needs no network: <a href="_static/leaderboard.html">open it on its own</a>.
+Find results of papers by data set, model and metric, as printed and adjusted for chance
+([how to read it](leaderboard.md)). `evenrank leaderboard -o page.html` writes this page as one file that
+needs no network. <a href="_static/leaderboard.html">Open it in full</a>.
 
 <iframe class="whole" src="_static/leaderboard.html" title="Leaderboard"></iframe>
 """
@@ -45,14 +47,23 @@ def generate(source: Path) -> None:
     (source / "leaderboard-page.md").write_text(LEADERBOARD, encoding="utf-8")
 
 
+def quiet(folder: Path) -> None:
+    """Run notebooks without the configuration of the user, and without warnings of the kernel itself."""
+    profile = folder / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    profile.joinpath("ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+    os.environ["IPYTHONDIR"] = str(folder.resolve())
+
+
 def build(source: Path, out: Path) -> int:
     """Stage and generate the pages, build them, and check all links; return an exit code."""
     start = time.perf_counter()
     shutil.rmtree(out, ignore_errors=True)
     stage(source)
     generate(source)
+    quiet(source.parent / "ipython")
     settings = ["-d", str(source.parent / "doctrees"), "-c", str(Path(__file__).parent)]
-    strict = ["-q", "-W", "--keep-going", "-n", "-j", "2", "-b", "html"]
+    strict = ["-q", "-W", "--keep-going", "-n", "-j", "auto", "-b", "html"]
     with standins():
         python_pages.write(source / "reference")
         code = sphinx([*strict, *settings, str(source), str(out)])

@@ -26,6 +26,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4  # links such as files.md#columns, as in the plain repository
+highlight_language = "text"  # of blocks that do not name their language
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
 
 # notebooks run at every build; an error in a cell fails it
@@ -48,6 +49,7 @@ html_title = "evenrank"
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["offline.js"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
@@ -88,9 +90,23 @@ def _linked(app: Any, tree: Any, page: str) -> None:
             link += literal
 
 
+def _signed(*given: Any) -> tuple[str | None, str | None]:
+    """Write the defaults of a signature as users would."""
+    text, result = given[-2:]  # after the application, the object and its options
+    return text and text.replace("<factory>", "...").replace("range(0, 0)", "range(0)"), result
+
+
+def _skipped(*given: Any) -> bool | None:
+    """Leave out the fields of named tuples, which are documented as parameters."""
+    thing = given[3]  # after the application, the kind and the name
+    return True if str(getattr(thing, "__doc__", "")).startswith("Alias for field number") else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register the formulas, links to the reference, and languages that Pygments does not know."""
     app.connect("doctree-resolved", _linked)
+    app.connect("autodoc-process-signature", _signed)
+    app.connect("autodoc-skip-member", _skipped)
     app.add_lexer("csv", TextLexer)
     app.add_html_math_renderer("mathml", (_math, None), (_math, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

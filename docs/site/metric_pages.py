@@ -16,10 +16,12 @@ import evenrank as er
 from evenrank.errors import NullDistributionError
 from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.answers.metric import QueryMetric
+from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import ALIASES, HITS_NAMES, NAMES, QUERY_ALIASES, QUERY_NAMES, parse
 from evenrank.metrics.metric import Metric
 
 DATA = ("nations", "kinships", "fb15k237", "wn18rr")
+KINDS: tuple[Chance, ...] = ("scorer", "independent")
 RANKS, CANDIDATES = [1, 3, 1, 12], 100
 POSITIONS, SIZES = [[1, 4], [2]], [10, 8]
 QUERY = (1000, 5)  # candidates and answers of the queries whose chance level is shown
@@ -207,19 +209,33 @@ def null_distribution(expression: Expression) -> str:
         if isinstance(expression, QueryMetric):
             n, m = QUERY
             null = er.chance(name, [n] * 50, answers=m)
-            rows = [(f"50 queries with {m} answers among {n:,} candidates", null.mean(), null.std())]
+            text += "| queries | expected value | standard deviation |\n| --- | ---: | ---: |\n"
+            text += f"| 50 queries with {m} answers among {n:,} candidates "
+            text += f"| {number(null.mean())} | {number(null.std())} |\n\n"
+            call = f"[{n}] * 50, answers={m}"
         else:
-            nulls = [(data, er.chance(name, er.atlas(data))) for data in DATA]
-            rows = [(f"{data}, test, both sides", null.mean(), null.std()) for data, null in nulls]
+            text += _on_benchmarks(name)
+            call = 'er.atlas("wn18rr")'
     except NullDistributionError as error:
         return f"{text}{str(error)[0].upper()}{str(error)[1:]}.\n"
-    text += "| tasks | expected value | standard deviation |\n| --- | ---: | ---: |\n"
-    text += "".join(f"| {tasks} | {number(m)} | {number(s)} |\n" for tasks, m, s in rows)
-    call = "answers=5" if isinstance(expression, QueryMetric) else 'er.atlas("wn18rr")'
-    arguments = f"[{QUERY[0]}] * 50, {call}" if isinstance(expression, QueryMetric) else call
-    text += f"\n`er.chance({name!r}, {arguments})` returns the distribution"
-    independent = "" if isinstance(expression, QueryMetric) else "; ranks are taken as independent here"
-    return f"{text}{independent} ([chance levels](../chance.md)).\n".replace("'", '"')
+    text += f'`er.chance("{name}", {call})` returns the distribution'
+    return f"{text} ([chance levels](../chance.md)).\n"
+
+
+def _on_benchmarks(name: str) -> str:
+    """Tabulate the expected value and both standard deviations on a few data sets."""
+    columns = ("test split, both sides", "expected value", "standard deviation", "of independent ranks")
+    text = f"| {' | '.join(columns)} |\n| --- | ---: | ---: | ---: |\n"
+    differ = False
+    for data in DATA:
+        scorer, alone = (er.chance(name, er.atlas(data), chance=kind) for kind in KINDS)
+        deviations = number(scorer.std()), number(alone.std())
+        differ |= deviations[0] != deviations[1]
+        text += f"| {data} | {number(scorer.mean())} | {deviations[0]} | {deviations[1]} |\n"
+    page = "a [random scorer](../random-scorer.md)"
+    known = f"The first standard deviation is that of {page}."
+    unknown = f"There is no formula for {page}: both standard deviations are those of independent ranks."
+    return f"{text}\n{known if differ else unknown}\n"
 
 
 def _adjusted(expression: Adjusted) -> str:
@@ -234,7 +250,7 @@ def _adjusted(expression: Adjusted) -> str:
         "phi": "Its value at the chance level is 0.5.\n\n",
     }[expression.adjustment]
     text += f"`{base}` = {value:g} on the test splits of four data sets "
-    text += "(both sides, filtered, independent ranks):\n\n"
+    text += "(both sides, filtered; standard deviations of a [random scorer](../random-scorer.md)):\n\n"
     text += f"| data | E[{base}] | standard deviation | {expression} |\n| --- | ---: | ---: | ---: |\n"
     for data in DATA:
         null = er.chance(base, er.atlas(data))
@@ -295,10 +311,10 @@ def facts(expression: Expression) -> str:
     best = expression.best
     per_query = " (per query; the mean over queries counts)" * isinstance(expression, QueryMetric)
     rows = {
-        "as text": f"`{expression.formula}`{per_query}",
-        "better": {True: "larger", False: "smaller", None: "no direction"}[expression.increasing],
+        "formula in text": f"`{expression.formula}`{per_query}",
+        "better values": {True: "larger", False: "smaller", None: "no direction"}[expression.increasing],
         "range": expression.span if isinstance(expression, Adjusted) else f"{low:g} to {high:g}",
-        "optimum": "depends on the candidates"
+        "best value": "depends on the candidates"
         if best is None
         else "none"
         if isnan(best)
@@ -346,7 +362,7 @@ def write(out: Path) -> None:
             for e in expressions
         )
         pages = "\n".join(map(slug, expressions))
-        text += f"\n## {kind}\n\n| metric | expression | |\n| --- | --- | --- |\n{rows}\n"
+        text += f"\n## {kind}\n\n| metric | name | |\n| --- | --- | --- |\n{rows}\n"
         text += f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     (out / "index.md").write_text(text, encoding="utf-8")
 

@@ -115,11 +115,9 @@ def sections() -> Iterator[tuple[str, list[Entry]]]:
 def page(entry: Entry) -> str:
     """Write the page of a class or function in reStructuredText, the language of docstrings."""
     kind = "autoclass" if inspect.isclass(entry.thing) else "autofunction"
-    members = (
-        "   :members:\n   :inherited-members: object, Mapping, Protocol\n" if kind == "autoclass" else ""
-    )
-    if inspect.isclass(entry.thing) and issubclass(entry.thing, BaseException):
-        members = ""
+    members = ""
+    if kind == "autoclass" and not issubclass(entry.thing, BaseException):
+        members = "   :members:\n   :inherited-members: object, tuple, Mapping, Protocol\n"
     title = entry.path
     return (
         f"{title}\n{'=' * len(title)}\n\n"
@@ -130,7 +128,7 @@ def page(entry: Entry) -> str:
 def table(entries: list[Entry]) -> str:
     """List pages with their summaries."""
     rows = "".join(f"   * - :doc:`{e.path} <{e.file}>`\n     - {e.summary}\n" for e in entries)
-    pages = "".join(f"   {e.file}\n" for e in entries)
+    pages = "".join(f"   {e.path.removeprefix('evenrank.')} <{e.file}>\n" for e in entries)
     return f".. list-table::\n   :widths: 35 65\n\n{rows}\n.. toctree::\n   :hidden:\n\n{pages}\n"
 
 

@@ -59,36 +59,36 @@ def options(lines: list[str]) -> str:
 
 
 def page(path: Words, text: str) -> str:
-    r"""Turn help into a page: a heading and a table per panel of options.
+    r"""Turn help into a page: the examples first, then a table per panel of options.
 
     >>> print(page(("evenrank", "x"), "Usage: evenrank x\n\n  Does x.\n\nExamples:\n  evenrank x"))
     # evenrank x
     <BLANKLINE>
     Does x.
     <BLANKLINE>
-    ```text
-    Usage: evenrank x
-    ```
-    <BLANKLINE>
-    ## Examples
-    <BLANKLINE>
     ```sh
     evenrank x
+    ```
+    <BLANKLINE>
+    ```text
+    Usage: evenrank x
     ```
     <BLANKLINE>
     """
     usage, *parts = re.split(r"\n\n(?=\S)|\n\n(?=  \S)", text.strip())
     prose = [part for part in parts if part.startswith("  ")]
     found = [f"# {' '.join(path)}", *(" ".join(part.split()) for part in prose)]
-    found.append(f"```text\n{usage}\n```")
+    examples, tables = [], []
     for part in parts:
         if part in prose:
             continue
         title, _, rest = part.partition(":\n")
         lines = [line.removeprefix("  ") for line in rest.splitlines()]
-        shown = "\n".join(["```sh", *lines, "```"]) if title == "Examples" else options(lines)
-        found += [f"## {title}", shown.strip()]
-    return "\n\n".join(found) + "\n"
+        if title == "Examples":
+            examples.append("\n".join(["```sh", *lines, "```"]))
+        else:
+            tables += [f"## {title}", options(lines).strip()]
+    return "\n\n".join([*found, *examples, f"```text\n{usage}\n```", *tables]) + "\n"
 
 
 def write(out: Path) -> None:

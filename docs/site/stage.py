@@ -9,8 +9,12 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
 # pages outside docs/ that are pages of the site, and files that pages link to
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md", "examples/rank_while_training.py")
+OUTSIDE = (
+    *("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md"),
+    *("CITATION.cff", "examples/rank_while_training.py"),
+)
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
+FILE_NAME = re.compile(r"\[[\w-]+\.md\](?=\(([\w-]+\.md)(?:#[\w-]+)?\))")
 
 
 def place(path: str) -> str:
@@ -37,6 +41,20 @@ def moved(text: str, path: str) -> str:
         return os.path.relpath(place(target), here)
 
     return LINK.sub(link, text)
+
+
+def titled(text: str, folder: Path) -> str:
+    r"""Name linked pages by their titles, where the text of a link is the name of the file.
+
+    >>> titled("see [chance.md](chance.md#tails) and [ranks](files.md)", ROOT / "docs")
+    'see [The null distribution of a metric](chance.md#tails) and [ranks](files.md)'
+    """
+
+    def title(match: re.Match[str]) -> str:
+        first = (folder / match[1]).read_text(encoding="utf-8").partition("\n")[0]
+        return f"[{first.removeprefix('# ')}]"
+
+    return FILE_NAME.sub(title, text)
 
 
 def trimmed(text: str) -> str:
@@ -73,7 +91,7 @@ def stage(out: Path) -> None:
         target = out / place(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            text = trimmed(moved(path.read_text(encoding="utf-8"), name))
+            text = trimmed(moved(titled(path.read_text(encoding="utf-8"), path.parent), name))
             target.write_text(text, encoding="utf-8")
         else:
             shutil.copyfile(path, target)

@@ -68,6 +68,24 @@ def put(folder, **files):
     return folder
 
 
+def test_a_folder_of_ranks_does_not_hide_the_benchmark_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "nations"
+    folder.mkdir()
+    assert load("nations").hash == load("Nations").hash  # an empty folder, as for files to come
+    er.Ranks.of([1, 2], candidates=9).save(folder / "transe.parquet")
+    assert load("nations").num_entities == 14
+    with raises("has no triples"):
+        load(folder)
+    (folder / "train.txt").write_text("a\tr\tb\n", encoding="utf-8")
+    assert load("nations").num_entities == 2  # a folder with splits comes first
+    (folder / "transe.parquet").unlink()
+    (folder / "train.txt").unlink()
+    rows = {"head": ["a"], "relation": ["r"], "tail": ["b"], "Split": ["train"]}
+    pl.DataFrame(rows).write_parquet(folder / "all.parquet")
+    assert load("nations").num_entities == 2
+
+
 def text(ending, **options):
     return {f"{split}__{ending}": lines(rows, **options) for split, rows in TRIPLES.items()}
 

@@ -193,9 +193,16 @@ def test_every_rank_is_in_a_bin(step, most):
             "mrr=0.02 is impossible: mrr >= 0.0714286 among at most 14 candidates, but as rounded",
         ),
         (
+            {"hits@10": "0.60"},
+            "nations",
+            "hits@10=0.60 is impossible: hits@10 >= 0.718905 among the candidates of nations, but as "
+            "rounded it is at most 0.605, unless it is a macro average",
+        ),
+        (
             {"index(mr)": "0.90", "mr": "9000"},
             "fb15k237",
-            r"mr=9000 and index\(mr\)=0.90 contradict each other: mr <= mr, but as rounded 8999.5 > 7",
+            r"mr=9000 and index\(mr\)=0.90 contradict each other: mr <= mr from index\(mr\), but as "
+            "rounded 8999.5 > 7",
         ),
         (
             {"hits@1": "0.428", "hits@3": "49.2", "hits@10": "57.1", "mrr": "0.476"},
@@ -208,6 +215,28 @@ def test_a_finding_is_one_sentence_with_the_inequality_and_the_numbers(values, d
     found = audit([{"model": "A", "data": data, **values}])
     assert re.match(sentence.replace("(1", r"\(1"), str(found.findings[0])), str(found)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mr": "100.0", "gmr": "102.0"},
+        {"mr": "50.0", "mrr": "0.0190"},
+        {"mrr": "0.0190", "gmr": "50.0"},
+        {"imr": "0.0200", "mrr": "0.0190"},
+        {"imr": "0.0200", "igmr": "0.0190"},
+    ],
+)
+def test_means_of_ranks_in_the_wrong_order_by_a_few_percent_are_found(values):
+    """Ranks of 50 to 102 are in bins that are wider than that."""
+    assert len(audit([{"model": "A", "data": "my graph", **values}], percent=False)) == 1
+
+
+def test_means_of_groups_of_ranks_may_be_in_another_order():
+    """Ranks of 1 in one group and of 100 in another one: a mean GMR of 50.5, and a mean IMR of 0.505."""
+    row = {"model": "A", "data": "my graph", "gmr": "50.5", "hmr": "50.5", "imr": "0.505"}
+    assert len(audit([row], percent=False)) == 0
+    assert len(er.published.contradictions({name: row[name] for name in ("gmr", "imr")})) == 1
 
 
 def test_half_ranks_of_ties_are_no_contradiction_unless_ranks_are_known_to_be_whole():
@@ -225,6 +254,38 @@ def test_a_finding_says_if_cut_off_digits_explain_it():
     assert str(found).endswith("; it would fit if the last digits were off by one")
     (found,) = audit([{"model": "A", "data": "wn18rr", "mrr": "0.480", "hits@1": "0.490"}])
     assert not found.last_digit
+
+
+@pytest.mark.parametrize("source", ["table", "record"])
+def test_adjusted_values_fit_if_they_do_with_or_without_unseen_entities(source):
+    """AMRI of a rank of 3340 on WN18RR: 0.8368 where unseen entities are kept, 0.8353 where not."""
+    about = {"model": "A", "data": "wn18rr"}
+
+    def found(index, unseen=None):
+        row = {"mr": "3340", "index(mr)": index} | ({"unseen": unseen} if unseen else {})
+        if source == "table":
+            return len(audit([about | row]))
+        about_each = about | {"source": "B"} | ({"unseen": unseen} if unseen else {})
+        told = [about_each | {"metric": name, "printed": row[name]} for name in ("mr", "index(mr)")]
+        return len(audit(told))
+
+    assert [found(index) for index in ("0.8368", "0.8353", "0.8360")] == [0, 0, 1]
+    assert [found("0.8368", kept) for kept in ("keep", "drop")] == [0, 1]
+    assert [found("0.8353", kept) for kept in ("keep", "drop")] == [1, 0]
+    if source == "table":
+        row = about | {"mr": "3340", "index(mr)": "0.8353"}
+        assert [len(audit([row], unseen=kept)) for kept in ("keep", "drop")] == [1, 0]
+
+
+@pytest.mark.parametrize("metric", ["mr", "mrr", "hits@10", "ndcg", "gmr"])
+@pytest.mark.parametrize("move", [-0.02, 0.02])
+def test_raw_and_adjusted_values_that_differ_a_little_are_found(metric, move):
+    value = {"mr": 300.0, "gmr": 30.0}.get(metric, 0.3)
+    index = er.adjust({metric: value}, data="fb15k237")[f"index({metric})"]
+    about = {"model": "A", "data": "fb15k237", metric: f"{value:.3f}"}
+    assert len(audit([about | {f"index({metric})": f"{index:.6f}"}], percent=False)) == 0
+    (found,) = audit([about | {f"index({metric})": f"{index + move * (1 - index):.6f}"}], percent=False)
+    assert f"{metric} from index({metric})" in found.text
 
 
 def test_the_same_model_twice_is_audited_as_two_evaluations():
@@ -255,6 +316,9 @@ def test_unknown_data_sets_and_metrics_are_listed_once_each(tmp_path):
     assert (len(found), found.values, found.runs) == (1, 4, 3)
     with pytest.raises(er.errors.InputError, match="no such data sets; got foo, bar; see"):
         er.published.adjust_table([{"model": "A", "data": d, "mrr": 0.3} for d in ("foo", "bar", "foo")])
+    message = "csv:1: unknown data sets and metrics; got foo, bar, quality, score; see `evenrank atlas"
+    with pytest.raises(er.errors.InputError, match=message):
+        er.published.adjust_table(file)
     with pytest.raises(er.errors.UnknownMetricError, match="unknown metrics; got quality, score; see"):
         er.published.adjust_table([row | {"data": "wn18rr"} for row in pl.read_csv(file).to_dicts()])
 
@@ -287,6 +351,10 @@ def test_adjusting_says_what_does_not_fit_together():
     values = {"hits@1": "0.20", "hits@10": "0.50", "mr": "8.0", "mrr": "0.245"}
     notes = er.adjust(values, data="kinships").notes
     assert any(note.startswith("warning: hits@1=0.20 and mr=8.0 imply mrr >= 0.27") for note in notes)
+    notes = er.adjust({"mrr": "0.48", "hits@1": "0.488"}, data="wn18rr").notes
+    assert notes[-1].endswith("0.4875 > 0.485; it would fit if the last digits were off by one")
+    notes = er.adjust({"mrr": "0.830", "hits@1": "0.500"}, data="wn18rr").notes
+    assert notes[-1].endswith(", unless ties have half ranks")
     notes = er.published.adjust_table([{"model": "A", "data": "kinships", **values}]).notes
     assert any("warning: row 0: A: hits@1=0.20 and mr=8.0 imply mrr >=" in note for note in notes)
 
@@ -327,7 +395,10 @@ def test_a_result_prints_and_exports():
     assert found.to_polars()["kind"].to_list() == ["contradiction"]
     assert found.rows()[0]["values"] == "hits@1=0.52 mrr=0.48"
     assert "| wn18rr | A |" in found.to_markdown()
-    assert "no findings" in str(audit([{"model": "A", "data": "wn18rr", "mrr": "0.48"}]))
+    nothing = audit([{"model": "A", "data": "wn18rr", "mrr": "0.48"}])
+    assert "no findings" in str(nothing)
+    assert nothing.to_csv().strip() == ",".join(found.rows()[0])
+    assert nothing.to_polars().columns == found.to_polars().columns
 
 
 @pytest.mark.parametrize("source", [5, None])

@@ -14,8 +14,8 @@ from shell import run
 
 import evenrank as er
 from evenrank.graphs import atlas
-from evenrank.published import _record as record
-from evenrank.published import add, model_name, own_file, read_record, results
+from evenrank.published import Record, add, audit, model_name, own_file, read_record, results
+from evenrank.published import _rows as stored
 from evenrank.published._models import key, spellings
 
 ROW = {"data": "nations", "model": "A", "metric": "mrr", "printed": "0.81", "source": "B et al. 2020"}
@@ -38,8 +38,8 @@ def raises(match):
 @needs("published/results.csv")
 def test_the_record_is_rebuilt_from_its_source(tmp_path):
     built = tmp_path / "record.parquet"
-    rows = record.build(path("published/results.csv"), built)
-    package = record.files("evenrank.published") / record.FILE
+    rows = stored.build(path("published/results.csv"), built)
+    package = stored.files("evenrank.published") / stored.FILE
     assert pl.read_parquet(built).equals(pl.read_parquet(package.read_bytes()))
     assert rows == len(results(candidates="any")) == 6359
     assert len(package.read_bytes()) < 300_000
@@ -61,11 +61,11 @@ def test_values_units_and_sources_are_those_of_the_source():
 def test_every_row_has_its_provenance_and_a_protocol_of_known_words():
     for one in results(candidates="any"):
         assert all((one.source, one.where, one.year, one.printed, one.called))
-        assert one.filter in record.FILTERS
-        assert one.origin in record.ORIGINS
-        assert one.unseen in record.UNSEEN
-        assert record.CANDIDATES.fullmatch(one.candidates)
-        assert record.data_name(one.data) == one.data
+        assert one.filter in stored.FILTERS
+        assert one.origin in stored.ORIGINS
+        assert one.unseen in stored.UNSEEN
+        assert stored.CANDIDATES.fullmatch(one.candidates)
+        assert stored.data_name(one.data) == one.data
 
 
 def test_sampled_candidates_and_lists_are_kept_apart_from_full_rankings():
@@ -99,7 +99,7 @@ def test_the_table_of_names_has_no_spelling_twice_and_is_stable():
     import tomllib
 
     table = tomllib.loads(
-        (record.files("evenrank.published") / "models.toml").read_text(encoding="utf-8")
+        (stored.files("evenrank.published") / "models.toml").read_text(encoding="utf-8")
     )
     every = [key(name) for known, others in table.items() for name in (known, *others)]
     assert [name for name, many in Counter(every).items() if many > 1] == []
@@ -113,7 +113,9 @@ def test_the_table_of_names_has_no_spelling_twice_and_is_stable():
         ("ComplEx (N3)", "ComplEx-N3"),
         ("complex n3", "ComplEx-N3"),
         ("ComplEx-N3 (rank 8)", "ComplEx-N3 (rank 8)"),
-        ("ComplEx (N3) (rank 8)", "ComplEx (N3) (rank 8)"),
+        ("ComplEx (N3) (rank 8)", "ComplEx-N3 (rank 8)"),
+        ("My Model (small) (seed 1)", "My Model (small; seed 1)"),
+        ("()", "()"),
         ("Distmult", "DistMult"),
         ("KBAT", "KBGAT"),
         ("RGCN", "R-GCN"),
@@ -188,7 +190,7 @@ def test_all_full_rankings_of_both_sides_on_data_sets_of_the_atlas_are_adjusted(
         and one.data in atlas.names()
         and one.split in atlas.splits(one.data)
     ]
-    made = record.Record(tuple(wanted)).adjust()
+    made = Record(tuple(wanted)).adjust()
     assert len(wanted) > 4000
     assert all(isfinite(one.index) and isfinite(one.z) for one in made.adjusted)
     assert not any(note.startswith("not adjusted") for note in made.notes)
@@ -261,7 +263,7 @@ def test_own_rows_are_added_beside_those_of_the_package(own):
     assert len(results()) == before + 2
     one, two = results(source="B et al. 2020")
     assert (one.value, two.value, two.percent, one.run == two.run) == (0.81, 0.701, True, True)
-    assert one.run not in {row.run for row in record._bundled()}
+    assert one.run not in {row.run for row in stored.bundled()}
     add([ROW | {"model": "C"}])
     assert {one.model for one in results(source="B et al. 2020")} == {"A", "C"}
     with raises("your record has this row already; got mrr=0.81 of A on nations, B et al. 2020"):
@@ -277,6 +279,51 @@ def test_a_file_in_the_columns_of_the_record_can_be_read_back(tmp_path):
     assert [(o.data, o.name, o.metric, o.value, o.source) for o in again] == [
         (o.data, o.name, o.metric, o.value, o.source) for o in made
     ]
+
+
+@pytest.mark.parametrize("options", [("--format", "csv"), ("--limit", "1", "--format", "spreadsheet")])
+def test_what_the_shell_exports_can_be_checked_and_audited(tmp_path, options):
+    file = tmp_path / "rows.csv"
+    file.write_text(run("published", "--data", "nations", "--sort", "index", *options))
+    assert "5 rows, all complete" in run("record", "check", str(file))
+    assert audit(file).values == 5
+
+
+@pytest.mark.parametrize(
+    ("where", "link"),
+    [
+        (
+            "facebookresearch/kbc@248e931364: README.md",
+            "https://github.com/facebookresearch/kbc/blob/248e931364/README.md",
+        ),
+        (
+            "uma-pi1/kge-iclr20@31a117e0b3: data_dumps/best-trials.csv line 10",
+            "https://github.com/uma-pi1/kge-iclr20/blob/31a117e0b3/data_dumps/best-trials.csv?plain=1#L10",
+        ),
+        (
+            "awslabs/dgl-ke@e00bccfc46: examples/READ ME.md, 8-GPU, loss comparison",
+            "https://github.com/awslabs/dgl-ke/blob/e00bccfc46/examples/READ%20ME.md",
+        ),
+        (
+            "PyPI pykeen 1.11.1: pykeen/experiments/boxe/abboud2020_boxe_wn18rr.yaml",
+            "https://github.com/pykeen/pykeen/blob/v1.11.1/src/pykeen/experiments/boxe/"
+            "abboud2020_boxe_wn18rr.yaml",
+        ),
+        ("https://example.org/paper.pdf", "https://example.org/paper.pdf"),
+        ("javascript:alert(1)", ""),
+        ("table 3", ""),
+        ("", ""),
+    ],
+)
+def test_a_value_links_to_the_text_in_which_it_is_printed(where, link):
+    (one,) = read_record([ROW | {"where": where}])
+    assert one.link == link
+
+
+def test_every_value_of_the_record_has_a_link():
+    every = results(candidates="any")
+    assert all(one.link.startswith("https://github.com/") and " " not in one.link for one in every)
+    assert results(data="nations").rows()[0]["link"].endswith("/README.md")
 
 
 @pytest.mark.parametrize(
@@ -367,7 +414,9 @@ def test_the_page_of_the_record_shows_the_largest_changes_of_order():
     lines = script["order_lines"]()
     assert len(lines) == 12
     assert "\n".join(lines) in page
-    assert set(script["DATA"]) <= set(atlas.names())
+    data = {one.data for metric in script["METRICS"] for *_, one, _ in script["moves"](metric)}
+    assert f"{', '.join(sorted(data))}.\n" in page
+    assert not any(map(atlas.bounds, data))
 
 
 def test_the_page_of_the_audit_shows_its_findings_as_printed():

@@ -533,7 +533,9 @@ def test_triton_kernels_interpreted():
         env={
             **os.environ,
             "TRITON_INTERPRET": "1",
-            "PYTHONPATH": os.pathsep.join([HERE, str(Path(HERE).parent / "support")]),
+            "PYTHONPATH": os.pathsep.join(
+                [HERE, str(Path(HERE).parent / "support"), os.environ.get("PYTHONPATH", "")]
+            ),
         },
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ import random
 import re
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +18,12 @@ from evenrank._internal.table import figure
 from evenrank.cli import main
 from evenrank.errors import InputError
 from evenrank.graphs import atlas
+from evenrank.metrics.adjusted import Adjusted
+from evenrank.metrics.chance import read_sizes
 from evenrank.metrics.grammar import parse
-from evenrank.published import PublishedValue
-from evenrank.report import explore, explorer
+from evenrank.published import Candidates, PublishedValue
+from evenrank.ranks.evaluation import bare
+from evenrank.report import explore, explorer, templates
 from evenrank.report.explorer import METRICS, SIZES, TASKS
 
 FORMS = ("value", "index", "z", "ratio")
@@ -56,7 +60,7 @@ def page(browser, page_file):
 def rows_of(content):
     """Every data set asked in every way, with what the page has for it."""
     for data in content["data"]:
-        for key, at in data["levels"].items():
+        for key, at in data.get("levels", {}).items():
             sides, known, unseen, split = key.split(" ", 3)
             asked = {"split": split, "sides": sides, "unseen": unseen}
             yield (
@@ -71,7 +75,7 @@ def rows_of(content):
 
 def test_page_is_one_small_file_without_requests(page_file):
     text = page_file.read_text()
-    assert page_file.stat().st_size < 1_100_000
+    assert page_file.stat().st_size < 1_500_000
     assert "{{" not in text
     code = text.replace(re.search(r'id="atlas">(.*?)</script>', text)[1], "")
     assert not re.search(r'(src|href)="(?!data:)', code)
@@ -80,15 +84,16 @@ def test_page_is_one_small_file_without_requests(page_file):
 
 
 def test_page_has_every_data_set_asked_in_every_way(content):
-    assert [data["name"] for data in content["data"]] == atlas.names()
-    for data in content["data"]:
+    counted_sets = [data for data in content["data"] if "levels" in data]
+    assert [data["name"] for data in counted_sets] == atlas.names()
+    for data in counted_sets:
         asked = {"keep": 0, "drop": 0}
         for unseen in asked:
             counted = atlas.splits(data["name"], unseen=unseen)
             asked[unseen] = len([split for split in counted if split != "train"] or counted)
         assert len(data["levels"]) == sum(asked.values()) * 3 * 2
         assert data["title"]
-    assert len(content["levels"]) < 0.75 * sum(len(data["levels"]) for data in content["data"])  # shared
+    assert len(content["levels"]) < 0.75 * sum(len(data["levels"]) for data in counted_sets)  # shared
     assert [metric["name"] for metric in content["metrics"]] == list(METRICS)
 
 
@@ -132,16 +137,33 @@ def test_metrics_know_their_best_value_and_direction(content):
         assert metric["percent"] == (expression.range[1] <= 1)
 
 
+def rows_in(content):
+    """The published results, decoded."""
+    texts, columns = content["published"]["texts"], content["published"]["columns"]
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for name in set(texts) - {"findings"}:
+        for row in rows:
+            row[name] = texts[name][row[name]]
+    for row in rows:
+        row["findings"] = [texts["findings"][i] for i in row["findings"]]
+    return rows
+
+
+def of_paper(content):
+    return [row for row in rows_in(content) if row["source"] == "Hoyt et al. 2022"]
+
+
 def test_the_papers_results_are_included(content):
-    rows = content["published"]
-    assert len({(row["data"], row["model"]) for row in rows}) == 16
-    assert {row["key"] for row in rows} == {"both all drop test"}
+    rows = of_paper(content)
+    assert len({row["run"] for row in rows}) == len({(row["data"], row["model"]) for row in rows}) == 16
+    protocol = {tuple(row[name] for name in ("sides", "filter", "unseen", "split")) for row in rows}
+    assert protocol == {("both", "all", "drop", "test")}
     by = {
         (r.setting.data, r.model, str(r.given.metric)): r.value
         for r in er.published.adjust_table("hoyt2022").results
     }
     for row in rows:
-        assert row["value"] == by[row["data"], row["model"], row["metric"]]
+        assert float(row["printed"]) == by[row["data"], row["model"], row["metric"]]
 
 
 @shared.needs("paper/case_study_results.tsv")
@@ -153,11 +175,50 @@ def test_paper_agrees_with_its_own_table(content):
     }
     table = shared.table("paper/case_study_results.tsv").to_dicts()
     theirs = {(row["dataset"], row["model"]): row for row in table}
-    rows = [row for row in content["published"] if row["metric"] in columns]
+    rows = [row for row in of_paper(content) if row["metric"] in columns]
     assert len(rows) == 48
     for row in rows:
         line = theirs[row["data"], row["model"].lower()]
-        assert row["value"] == pytest.approx(line[columns[row["metric"]]], rel=1e-12)
+        assert float(row["printed"]) == pytest.approx(line[columns[row["metric"]]], rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def record(page_file):
+    """The values of the record that are on the page, in its order."""
+    found = er.published.results(candidates="any")
+    return replace(found, values=tuple(one for one in found if one.metric in METRICS))
+
+
+def test_the_whole_record_is_on_the_page(content, record):
+    names = ("data", "metric", "printed", "split", "sides", "filter", "candidates", "where", "run")
+    shown = [tuple(row[name] for name in names) for row in rows_in(content)]
+    assert shown[: len(record)] == [tuple(getattr(one, name) for name in names) for one in record]
+    assert len(shown) == len(record) + len(of_paper(content))
+    assert len(record) > 6300
+
+
+def test_stored_content_is_up_to_date(content):
+    stored = explorer._stored()
+    assert stored is not None, "make atlas writes it"
+    found = templates.findings_by_row(tuple(er.published.results(candidates="any")))
+    assert dict(stored["findings"]) == found
+    assert [row["findings"] for row in rows_in(content) if row["findings"]] == [
+        found[row] for row in sorted(found)
+    ]
+
+
+def test_values_of_ones_own_record_are_audited(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVENRANK_RECORD", str(tmp_path))
+    monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
+    rows = [
+        {"data": "nations", "model": "Mine", "metric": name, "printed": value, "source": "me", "run": 1}
+        for name, value in (("hits@1", "0.8"), ("mrr", "0.5"))
+    ]
+    er.published.add(rows)
+    own = [row for row in rows_in(content_of(explore(tmp_path / "page.html"))) if row["source"] == "me"]
+    assert [row["printed"] for row in own] == ["0.8", "0.5"]
+    assert all("hits@1 <= mrr" in text for row in own for text in row["findings"])
+    assert all(row["findings"] for row in own)
 
 
 def test_sweep_is_exact(content):
@@ -205,7 +266,7 @@ def test_reason_for_a_missing_null_distribution(tmp_path, monkeypatch, browser):
     page.open(path, "#data=nations&metric=mr&x=3")
     assert page.text("#note") == "no exact null distribution; ask another"
     assert set(shown(page).values()) == {"–"}
-    assert page.text("#published-says").startswith("Hoyt et al. (2022) report no mr on Nations")
+    assert page.text("#published-says").startswith("5 values of mr on Nations")
     assert page.complaints == []
     page.close()
 
@@ -273,6 +334,7 @@ def test_shell_writes_the_page(tmp_path, monkeypatch, capsys):
 
 
 def fragment(**state):
+    state = {"data": "wn18rr", "metric": "mrr"} | state
     return "#" + "&".join(f"{name}={value}".replace("@", "%40") for name, value in state.items())
 
 
@@ -314,7 +376,9 @@ def test_without_a_browser_these_tests_skip_unless_one_is_needed(monkeypatch):
 
 def test_opens_without_messages_or_requests(page, page_file):
     assert page.requests == [page_file.resolve().as_uri()]
-    assert shown(page) == expected("mrr", "value", 0.476, data="wn18rr")
+    assert shown(page) == expected("hits@10", "value", 0.97, data="nations")
+    index = er.adjust({"hits@10": 0.97}, data="nations")["index(hits@10)"]
+    assert page.text("#meaning").startswith(f"0.9700 is {index:.1%} of the way".replace("%", " %"))
     assert page.run("document.title") == "evenrank explorer"
 
 
@@ -403,7 +467,8 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
             "0.5",
             "Impossible: with these numbers of candidates, mr is between 1.000 and 40,928.",
         ),
-        ("mr", "value", "99,999", "Impossible"),
+        ("mr", "value", "199,999.5", "Impossible"),
+        ("mr", "value", "99,999", "The comma may be a decimal point or group digits. Write 99999 or"),
         (
             "mrr",
             "index",
@@ -418,7 +483,7 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
         ),
         ("mr", "value", "5 %", "mr is not a fraction, so it cannot be given in percent"),
         ("mrr", "z", "5%", "z(mrr) is not a fraction, so it cannot be given in percent"),
-        ("mrr", "value", "0,476", "Not a number"),
+        ("mrr", "value", "0,476,1", "Not a number"),
         ("mrr", "value", "abc", "Not a number"),
         ("mrr", "value", "1e999", "Not a number"),
     ],
@@ -443,12 +508,15 @@ def test_percent_is_the_fraction_to_the_last_bit(page):
     assert page.run("[1e-7, 5e-324, 1e22].map(hundredth)") == [1e-9, 0, 1e20]
 
 
-def test_numbers_may_be_written_as_people_write_them(page):
+def test_numbers_may_be_written_as_people_write_them(page, page_file):
+    page.open(page_file, fragment())
     for text, value in (
         ("47.6%", "0.4760"),
         (" 47.6 % ", "0.4760"),
         (".476", "0.4760"),
         ("4.76e-1", "0.4760"),
+        ("0,476", "0.4760"),
+        ("47,6", "0.4760"),
     ):
         enter(page, text)
         assert page.text("#as-value dd") == value
@@ -462,38 +530,230 @@ def test_a_perfect_chance_level_has_no_adjusted_values(page, page_file):
         er.adjust({"hits@20": 1}, data="nations")
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_chance_levels_of_own_candidates_are_the_librarys(page, content, metric):
+    draw = random.Random(metric)
+    sizes = [1, 2, 3, 14, 51, 501, 1023, 1024, 1025, 14_541, 123_182, 4_594_485]
+    cases = [(draw.choice(sizes), draw.choice((1, 2, 30, 6268, 40_932))) for _ in range(12)]
+    at = list(METRICS).index(metric)
+    got = page.run(f"{json.dumps(cases)}.map(([size, n]) => nullOf(atlas.metrics[{at}], size, n))")
+    for (size, n), (mean, std, worst) in zip(cases, got, strict=True):
+        null = er.chance(metric, [size], counts=[n])
+        assert mean == pytest.approx(float(null.mean()), rel=1e-12)
+        assert std == pytest.approx(float(null.std()), rel=1e-7, abs=1e-300)
+        assert worst == pytest.approx(parse(metric)([size]), rel=1e-15)
+
+
+def test_a_metric_that_the_page_cannot_compute_names_the_command(tmp_path, monkeypatch, browser):
+    monkeypatch.setattr(explorer, "names", lambda: ["nations"])
+    monkeypatch.setattr(explorer, "TASKS", (1,))
+    page = browser.page()
+    page.open(explore(tmp_path / "one.html", "mean(3)"), "#data=own&metric=mean(3)&x=3&size=100&tasks=7")
+    assert page.text("#note").endswith('evenrank chance "mean(3)" --sizes 100x7')
+    assert page.complaints == []
+    page.close()
+
+
+def test_typing_ones_own_candidates(page, page_file):
+    page.open(page_file, fragment(data="own", metric="hits@10", x="0.5"))
+    for field, text in (("size", "51"), ("tasks", "2,000")):
+        page.run(f"document.getElementById('{field}').focus(), document.activeElement.select()")
+        page.press("Backspace")
+        page.type(text)
+    result = er.adjust({"hits@10": 0.5}, sizes={51: 2000})
+    assert shown(page)["index"] == figure(result["index(hits@10)"])
+    assert shown(page)["z"] == "+" + figure(result["z(hits@10)"])
+    assert "for 2,000 tasks with 51 candidates." in page.text("#chance")
+    assert page.run("document.getElementById('record').hidden")
+    page.run("document.getElementById('size').focus(), document.activeElement.select()")
+    page.type("many")
+    assert page.text("#own-note").startswith("The number of candidates, the target included, is a whole")
+    assert set(shown(page).values()) == {"–"}
+
+
+def test_an_approximated_data_set_says_so(page, page_file):
+    page.open(page_file, fragment(data="yago310", x="0.54"))
+    assert shown(page)["index"] == figure(er.adjust({"mrr": 0.54}, data="yago310")["index(mrr)"])
+    assert "approximate" in page.text("#chance")
+
+
+def test_every_published_value_is_adjusted_as_by_the_library(page, content, record):
+    made = record.adjust()
+    metrics = {metric["name"]: i for i, metric in enumerate(content["metrics"])}
+    got = page.run("""published.map(row => {
+        const at = atlas.metrics.findIndex(metric => metric.name === row.metric);
+        const level = levelOfRow(row), chance = level && chanceOf(level, at);
+        if (!chance || typeof chance === "string") return null;
+        const raw = row.percent ? hundredth(Number(row.printed)) : Number(row.printed);
+        const theirs = lines(atlas.metrics[at], chance);
+        const z = level.countless ? null : theirs.z && theirs.z.at(raw);
+        return [chance[0], theirs.index && theirs.index.at(raw), z];
+    })""")
+    assert len(metrics) == len(METRICS)
+    adjusted = 0
+    for one, known, theirs in zip(made.values, made.adjusted, got, strict=False):
+        assert (theirs is None) == math.isnan(known.chance), one
+        if theirs is not None:
+            got_numbers = [math.nan if x is None else x for x in theirs]
+            ours = [known.chance, known.index, known.z]
+            assert got_numbers == pytest.approx(ours, rel=1e-9, abs=1e-12, nan_ok=True), one
+            adjusted += 1
+    assert adjusted > 5000
+
+
 @pytest.mark.parametrize(
     ("data", "metric"), [("wn18rr", "mrr"), ("nations", "hits@10"), ("fb15k237", "gmr")]
 )
-def test_published_results_stand_beside(page, page_file, data, metric):
+def test_published_results_stand_beside(page, page_file, content, data, metric):
     page.open(page_file, fragment(data=data, metric=metric, x=""))
+    if not page.run("document.getElementById('more').hidden"):
+        page.run("document.getElementById('more').click()")
     rows = cells(page, "#published")
-    results = [
-        r for r in er.published.adjust_table("hoyt2022", metric).results if r.setting.data == data
+    there = [row for row in rows_in(content) if (row["data"], row["metric"]) == (data, metric)]
+    there = [row for row in there if row["candidates"] == "all"]
+    assert len(rows) == len(there)
+    assert page.text("#published-says").startswith(f"{len(there):,} values of {metric}")
+    values = [
+        float(row[1].removesuffix(" %").replace(",", "")) / (100 if "%" in row[1] else 1) for row in rows
     ]
-    results.sort(key=lambda r: r.rank)
-    assert rows == [
-        [r.model, figure(r.value), figure(r.index), "+" * (r.z > 0) + figure(r.z), figure(r.ratio)]
-        for r in results
-    ]
+    assert values == sorted(values, reverse=parse(metric).increasing)
+    results = er.published.adjust_table("hoyt2022", metric).results
+    for r in (r for r in results if r.setting.data == data):
+        z = "+" * (r.z > 0) + figure(r.z)
+        own = [r.model, figure(r.value), figure(r.chance), figure(r.index), z, "2022"]
+        assert [*own, "Hoyt et al. 2022"] in rows
 
 
 def test_an_entered_value_is_ranked_among_published_ones(page):
     models = "[...document.querySelectorAll('#published tbody th')].map(cell => cell.innerText)"
-    assert page.run(models) == ["yours", "RotatE", "TuckER", "ComplEx", "TransE"]
-    enter(page, "0.46")
-    assert page.run(models)[1] == "yours"
-    assert page.run("document.getElementById('same').hidden") is False
-    page.run("document.getElementById('same').focus()")
+    assert page.run(models) == ["ConvE", "TuckER", "RotatE", "TransE", "yours", "ComplEx"]
+    enter(page, "0.98")
+    assert page.run(models)[2] == "yours"
+
+
+def test_selecting_a_model_fills_in_all_its_values_and_its_protocol(page):
+    page.run(
+        "[...document.querySelectorAll('#published button')].find(b => b.innerText === 'TuckER').focus()"
+    )
     page.press("Enter")
-    assert page.run("document.getElementById('same').hidden") is True
-    assert shown(page) == expected("mrr", "value", 0.46, data="wn18rr", unseen="drop")
+    assert page.text("#asked") == "hits@10 on Nations · test · both sides · filtered · unseen dropped"
+    assert shown(page)["value"] == "0.9900"
+    names = [row[0] for row in cells(page, "#values")]
+    assert names[0] == "hits@10"
+    assert set(names) == set(METRICS) & {*names, "mrr", "hits@1", "mr"}
+    assert page.text("#audit") == "These values do not contradict each other."
+    assert page.text("#others-note") == ""
+
+
+def test_sampled_candidates_stand_apart(page, page_file):
+    page.open(page_file, fragment(data="fb237-v1-ind", metric="hits@10", x=""))
+    assert "50 sampled" in page.text("#published-says")
+    assert {row[2] for row in cells(page, "#published")} == {figure(10 / 51)}
+
+
+def test_values_that_contradict_each_other_are_found_while_typing(page, page_file):
+    page.open(page_file, fragment(x="0.48"))
+    page.run("document.getElementById('others').focus()")
+    page.type("H@1=52.0% MR: 3340 AMRI=0.84 bogus=3 mean")
+    found = er.published.contradictions({"mrr": "0.48", "hits@1": "52.0%"})
+    assert str(found[0]) in page.text("#audit").replace("\n", " ").replace("  ", " ")
+    assert page.text("#audit").startswith("As printed, these values cannot come from one set of ranks")
+    assert (
+        page.text("#others-note")
+        == "Not read: mean. Write it like mrr=0.82. bogus is not a metric of this page."
+    )
+    assert [row[0] for row in cells(page, "#values")] == ["mrr", "hits@1", "mr", "mr"]
+    page.open(page_file, fragment(x="0.48", others="hits@1=0.43 hits@10=57"))
+    assert "may be a fraction or in percent" in page.text("#others-note")
+
+
+def test_contradictions_are_those_of_the_library(page, page_file):
+    """On values near the bounds, with any rounding, of consistent and inconsistent ranks."""
+    draw = random.Random(11)
+    np_draw = np.random.default_rng(11)
+    names = ["mrr", "mr", "hits@1", "hits@3", "hits@10", "gmr", "hmr", "imr", "igmr", "ndcg", "mean(2)"]
+    cases = []
+    for _ in range(400):
+        size = draw.choice((14, 100, 1000))
+        ranks = np.minimum(np_draw.geometric(draw.choice((0.5, 0.1, 0.02)), 30), size)
+        chosen = draw.sample(names, draw.randint(2, 5))
+        values = {}
+        for name in chosen:
+            value = parse(name)(ranks) * draw.choice((1, 1, 1, 0.97, 1.03))
+            if parse(name).range[1] <= 1:
+                value = min(value, 1.0)
+            values[name] = f"{value:.{draw.randint(1, 4)}f}"
+        cases.append((values, size))
+    got = page.run(
+        f"""{json.dumps(cases)}.map(([values, size]) => {{
+        const level = equal(size, 100), given = Object.entries(values).map(([name, text]) => {{
+            const metric = atlas.metrics.find(one => one.name === name);
+            return {{ have: "value", metric, typed: typed(text), percent: false, adjust: null }};
+        }});
+        return audit(given, level);
+    }})"""
+    )
+    wrong = 0
+    for (values, size), theirs in zip(cases, got, strict=True):
+        candidates = Candidates(read_sizes([size], [100]), er.Protocol())
+        found = er.published.contradictions(values, percent=False, candidates=candidates)
+        ours = [str(one) for one in found]
+        assert theirs == ours, values
+        wrong += bool(ours)
+    assert 30 < wrong < 370
+
+
+def test_adjusted_values_are_converted_back_before_they_are_compared(page, page_file):
+    page.open(page_file, fragment(x="0.48", others="AMRI=0.5 hits@10=0.999"))
+    found = er.adjust({"mrr": "0.48", "index(mr)": "0.5", "hits@10": "0.999"}, data="wn18rr")
+    warned = [note.removeprefix("warning: ") for note in found.notes if note.startswith("warning")]
+    text = page.text("#audit")
+    assert warned
+    assert [one for one in warned if one in text] == warned
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *METRICS,
+        *("H@10", "Hits@3", "hits_at_10", "ah@10", "MeanRank", "mean_reciprocal_rank"),
+        *("AMRI", "AMR", "ZMR", "zmrr", "index(MRR)", "ratio(mr)"),
+    ],
+)
+def test_metrics_are_named_in_the_usual_ways(page, name):
+    got = page.run(f"(({{ have, at }}) => [have, atlas.metrics[at].name])(named({json.dumps(name)}))")
+    expression = parse(name)
+    form = expression.adjustment if isinstance(expression, Adjusted) else "value"
+    assert got == [form, str(bare(expression))]
+
+
+def test_numbers_are_read_as_by_the_library(page):
+    texts = [
+        "0.48",
+        ".480",
+        "48",
+        "48.0",
+        "47,6",
+        "1,234.5",
+        "3e2",
+        "4.76e-1",
+        "12.50 %",
+        "0,05",
+        "-0.1",
+    ]
+    got = page.run(
+        f"{json.dumps(texts)}.map(text => typed(text, 1)).map(one => [one.number, one.places])"
+    )
+    want = [PublishedValue.of("mrr", text) for text in texts]
+    assert got == [[one.value, one.places] for one in want]
+    ends = page.run(f"{json.dumps(texts)}.map(text => roundedFrom(typed(text, 1)))")
+    assert ends == [list(one.rounded_from) for one in want]
 
 
 def test_the_same_index_on_other_data_sets(page, page_file):
     page.open(page_file, fragment(metric="mr", x="3000"))
     rows = cells(page, "#elsewhere")
-    assert len(rows) == len(atlas.names())
+    assert len(rows) > len(atlas.names())  # and those of which only the sizes are known
     index = er.adjust({"mr": 3000}, data="wn18rr")["index(mr)"]
     titles = {data["title"]: data["name"] for data in content_of(page_file)["data"]}
     for title, size, chance, same, _ in rows:
@@ -504,12 +764,13 @@ def test_the_same_index_on_other_data_sets(page, page_file):
         assert same == figure(there["mr"])
 
 
-def test_keyboard_alone_is_enough(page):
+def test_keyboard_alone_is_enough(page, page_file):
+    page.open(page_file, fragment(x="0.476"))
     focus = "document.activeElement.id || document.activeElement.name"
     node = "document.activeElement"
     outlined = f"({node}.type === 'radio' ? {node}.nextElementSibling : {node})"
     outline = f"getComputedStyle({outlined}).outlineStyle"
-    order = ["data", "metric", "have", "x", None, "split", "sides", "filter", "unseen"]
+    order = ["data", "metric", "have", "x", "others", None, "split", "sides", "filter", "unseen"]
     for name in order:
         page.press("Tab")
         if name:
@@ -522,12 +783,13 @@ def test_keyboard_alone_is_enough(page):
     page.type("mr =")
     page.press("Tab", "ArrowRight", "Tab")
     page.type("0.5")
-    page.press("Tab", "Tab", "ArrowLeft")
+    page.press("Tab", "Tab", "Tab", "ArrowLeft")
     assert page.text("#asked") == "mr on Nations · valid · both sides · filtered · unseen kept"
     assert shown(page) == expected("mr", "index", 0.5, data="nations", split="valid")
 
 
-def test_details_open_and_close_by_key(page):
+def test_details_open_and_close_by_key(page, page_file):
+    page.open(page_file, fragment())
     page.run("document.querySelector('#protocol summary').focus()")
     page.press("Enter")
     assert page.run("document.getElementById('protocol').open") is False
@@ -554,7 +816,7 @@ def test_view_is_kept_in_the_address(page, page_file, browser):
 
 def test_invalid_addresses_are_ignored(page, page_file):
     page.open(page_file, "#data=nothing&metric=%00&sides=left&have=constructor&n=7&nodeName=1&x=%3Cb%3E")
-    assert page.text("#asked") == "mrr on WN18RR · test · both sides · filtered · unseen kept"
+    assert page.text("#asked") == "hits@10 on Nations · test · both sides · filtered · unseen kept"
     assert page.text("#note").startswith("Not a number")
 
 
@@ -565,6 +827,7 @@ def test_invalid_addresses_are_ignored(page, page_file):
         {"data": "nations", "metric": "mr", "have": "z", "x": "20", "n": "1"},
         {"data": "fb15k237", "metric": "igmr", "x": "1e-9"},
         {"data": "nell-v1-ind", "metric": "mean(2)", "x": "90"},
+        {"data": "own", "metric": "mrr", "x": "0.5", "others": "hits@1=0.6 mr=30"},
     ],
 )
 def test_phone_needs_no_sideways_scrolling(browser, page_file, state):
@@ -604,7 +867,7 @@ def test_dark_mode_changes_colours_and_keeps_contrast(page, page_file):
     colours = {}
     for dark in (False, True):
         page.media(dark=dark)
-        page.open(page_file)
+        page.open(page_file, fragment(others="hits@1=0.45"))
         colours[dark] = page.run("getComputedStyle(document.body).backgroundColor")
         for state in ("0.476", "500"):
             enter(page, state)
@@ -617,7 +880,7 @@ def test_dark_mode_changes_colours_and_keeps_contrast(page, page_file):
 def test_print_leaves_the_controls_out(page):
     page.media(print_=True)
     assert page.run("getComputedStyle(document.getElementById('form')).display") == "none"
-    assert page.text("#asked").startswith("mrr on WN18RR")
+    assert page.text("#asked").startswith("hits@10 on Nations")
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby, zip_longest
 from math import isfinite, isnan
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from evenrank._internal import latex
 from evenrank._internal.export import Framed
@@ -249,6 +249,8 @@ class Shown(Framed):
     all. In files, pipes and notebooks nothing is left out, unless COLUMNS (in the environment) is set.
     """
 
+    _names: ClassVar[tuple[str, ...]] = ()  # of columns, in results that may have no rows
+
     @abstractmethod
     def tables(self) -> Sequence[Table]:
         """Return the tables to print.
@@ -281,7 +283,7 @@ class Shown(Framed):
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = self.rows()
-        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else self._names)}
 
     def to_json(self) -> str:
         """Write the whole result as JSON; undefined values become null.
@@ -308,7 +310,7 @@ class Shown(Framed):
         str
             CSV text with a header.
         """
-        return as_csv(self.rows(), spreadsheet=spreadsheet)
+        return as_csv(self.rows(), self._names, spreadsheet=spreadsheet)
 
     def text(self, width: int | None = None, *, verbose: bool = False) -> str:
         """Write the tables as plain text.
@@ -386,8 +388,10 @@ def as_json(content: Any) -> str:
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]], *, spreadsheet: bool = False) -> str:
-    """Write records as CSV; undefined values become empty cells.
+def as_csv(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), *, spreadsheet: bool = False
+) -> str:
+    """Write records as CSV; undefined values become empty cells. Without records, name the columns.
 
     >>> print(as_csv([{"model": "a", "mrr": 0.5}, {"model": "b", "mrr": float("nan")}]))
     model,mrr
@@ -395,7 +399,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]], *, spreadsheet: bool = False) -> s
     b,
     """
     guard = _guarded if spreadsheet else lambda value: value
-    names = list(rows[0]) if rows else []
+    names = list(rows[0] if rows else columns)
     lines = [_line(map(guard, names))]
     for row in rows:
         cells = (row[name] for name in names)

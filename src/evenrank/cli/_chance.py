@@ -429,7 +429,7 @@ def leaderboard_command(
     ),
     form: TableOrJson = "table",
 ) -> None:
-    """Write an HTML page of published results, read against chance.
+    """Write an HTML page of published results, adjusted for chance.
 
     The page has the record of published results: by data set and across data sets, as printed and
     adjusted for chance, with the source of every value.

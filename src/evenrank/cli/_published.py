@@ -52,7 +52,11 @@ def published_command(
     ] = None,
     filter_: Annotated[
         Literal["any", "all", "none", "train, valid", "unknown"],
-        typer.Option("--filter", help="Known true answers that were filtered; none is raw."),
+        typer.Option(
+            "--filter",
+            help="Known true answers that were filtered; none is raw, and 'train, valid' keeps those of "
+            "the test split.",
+        ),
     ] = "any",
     candidates: Annotated[
         Literal["all", "sampled", "top", "any"],
@@ -117,23 +121,31 @@ def audit_command(
     split: SplitOption = "test",
     sides: SidesOption = "both",
     filter_: FilterOption = "all",
+    unseen: Annotated[
+        Literal["keep", "drop"] | None,
+        typer.Option(
+            help="Entities not seen in training: ranked as any other (keep), or without their triples "
+            "(drop). By default either is possible.",
+        ),
+    ] = None,
     percent: Annotated[
         bool | None,
         typer.Option("--percent/--fraction", help="Unit of metrics in [0, 1]. By default detected."),
     ] = None,
     form: FormatOption = "table",
 ) -> None:
-    """Check whether published values can belong to ranks.
+    """Check whether published values are possible and fit together.
 
     Values are read as printed: 0.48 stands for 0.475 to 0.485. A finding says that no ranks have these
-    values, whatever their ties.
+    values together, whatever their ties.
 
     Examples
     --------
     evenrank audit
     evenrank audit results.csv -o findings.csv
     """
-    _show_audit(audit(file, split=split, sides=sides, filter=KNOWN[filter_], percent=percent), form)
+    found = audit(file, split=split, sides=sides, filter=KNOWN[filter_], unseen=unseen, percent=percent)
+    _show_audit(found, form)
 
 
 def _show_audit(found: Audit, form: Format) -> None:
@@ -145,7 +157,7 @@ def _show_audit(found: Audit, form: Format) -> None:
 
 
 record_app = App(
-    help="""Your own record of published results: check, add.
+    help="""Check published results, and add them to your own record.
 
     Examples
     --------
@@ -164,7 +176,7 @@ RowsArgument = Annotated[
 
 @record_app.command("check")
 def record_check(file: RowsArgument, form: TableOrJson = "table") -> None:
-    """Check rows for the record, and whether their values can belong to ranks.
+    """Check rows for the record, and whether their values are possible and fit together.
 
     Examples
     --------

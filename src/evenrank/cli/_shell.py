@@ -69,8 +69,8 @@ ChanceOption = Annotated[
     Chance | None,
     typer.Option(
         "--chance",
-        help="Random ranks for z-scores: of a random scorer, or independent. By default as the protocol "
-        "says, else of a random scorer, if keys name triples.",
+        help="Null distribution of z-scores: scorer, of a random scorer, whose ranks depend on each "
+        "other; or independent. By default as the protocol says, else scorer, if keys name triples.",
     ),
 ]
 Average = Annotated[

@@ -33,7 +33,7 @@ from evenrank.errors import InputError
 from evenrank.graphs import registry
 from evenrank.graphs.alignment import is_alignment
 from evenrank.graphs.graph import Finding, Graph, Order, Unseen, check_unseen
-from evenrank.graphs.layouts import read
+from evenrank.graphs.layouts import holds_splits, read
 from evenrank.graphs.registry import Entry
 
 __all__ = ["Finding", "Graph", "Order", "Place", "Unseen", "load", "where"]
@@ -101,9 +101,10 @@ def load(
     if inference is not None:
         return _pair(path, inference, name, unseen, columns)
     folder = expanded(path)
-    if path and os.path.exists(folder):  # Path("") is the folder one is in
-        return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen, columns)
     entry = registry.lookup(path) if isinstance(path, str) else None
+    there = path and os.path.exists(folder)  # Path("") is the folder one is in
+    if there and (entry is None or holds_splits(folder) or is_alignment(folder)):
+        return _load(folder, name or folder.resolve().name.removesuffix(".parquet"), unseen, columns)
     if entry is None:
         allowed = "a folder, a Parquet file, or a benchmark such as fb15k237 or nations"
         near = registry.near(str(path))

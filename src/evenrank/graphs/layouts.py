@@ -126,6 +126,26 @@ def read(path: Path, columns: Order | None = None, inference: Path | None = None
     return _content(Files(tables), path, columns)
 
 
+def holds_splits(path: Path) -> bool:
+    """Whether a path is a file, or a folder with a file that is named or made like splits of a graph.
+
+    A folder with the ranks of a benchmark often has the benchmark's name.
+    """
+    if not path.is_dir():
+        return True
+    present = list(path.iterdir())
+    if any(file.name.lower().startswith((*STEMS, *OTHERS)) for file in present):
+        return True
+    return any("split" in _columns(file) for file in present if file.suffix.lower() == ".parquet")
+
+
+def _columns(file: Path) -> list[str]:
+    import polars as pl
+
+    with translated(file):
+        return [name.lower() for name in pl.read_parquet_schema(io.BytesIO(content(file)))]
+
+
 def _read(path: Path) -> Files:
     """Find the files of a graph, and read them as tables."""
     if path.is_file():

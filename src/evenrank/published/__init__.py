@@ -10,7 +10,9 @@ numbers of candidates, and these determine the exact null distribution of the me
 - `_models`       names of models
 - `_read`         tables of results in files
 - `_results`      results within and across data sets
-- `_record`       the record of published results
+- `_record`       values of the record of published results, and their adjustment
+- `_rows`         the files of the record: reading, building, adding
+- `_select`       selection from the record
 - `_audit`        the audit of published results
 """
 
@@ -35,14 +37,16 @@ from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
 from evenrank.published._audit import Audit, Finding, audit
-from evenrank.published._consistency import Contradiction, contradictions, find_contradictions
-from evenrank.published._joint import Limit, misfits
+from evenrank.published._consistency import Contradiction, contradictions
+from evenrank.published._joint import Limit, warnings
 from evenrank.published._models import ModelName, model_name
 from evenrank.published._read import lines as read_lines
-from evenrank.published._record import Chances, Record, Recorded, add, own_file, results
-from evenrank.published._record import build as build_record
-from evenrank.published._record import read as read_record
+from evenrank.published._record import Chances, Record, Recorded
 from evenrank.published._results import MeanIndex, Published, Result
+from evenrank.published._rows import add, own_file
+from evenrank.published._rows import build as build_record
+from evenrank.published._rows import read as read_record
+from evenrank.published._select import results
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import PublishedValue, adjustable, decide_percent, units_note
 from evenrank.ranks.evaluation import Evaluation, bare, default_expressions
@@ -73,6 +77,7 @@ __all__ = [
     "contradictions",
     "model_name",
     "own_file",
+    "read_lines",
     "read_record",
     "results",
 ]
@@ -177,9 +182,7 @@ def adjust(
         adjusted = candidates.adjusted(one.metric, raw)
         expressions += [one.metric, *adjusted]
         row += [raw, *adjusted.values()]
-    violated = find_contradictions(given, candidates) or misfits(given, candidates)
-    wrong = (f"warning: {one}" for one in violated)
-    notes = (*units_note(given), *wrong)
+    notes = (*units_note(given), *(f"warning: {one}" for one in warnings(given, candidates)))
     return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 

@@ -18,12 +18,22 @@ from typing import Any, Literal, TypeAlias
 from evenrank._internal.table import Shown, Table
 from evenrank._internal.terminal import clean, wrapped
 from evenrank.errors import InputError
-from evenrank.graphs import Graph, atlas, registry
+from evenrank.graphs import Graph, Unseen, atlas, registry
 from evenrank.metrics.adjusted import Adjusted
-from evenrank.published import _record as record
-from evenrank.published._joint import Limit, listed_in_words, misfits
+from evenrank.published._consistency import Contradiction
+from evenrank.published._joint import (
+    LAST_DIGIT,
+    Limit,
+    cut_off,
+    listed_in_words,
+    misfits,
+    values_of,
+)
 from evenrank.published._read import Unknown, table_of
 from evenrank.published._read import lines as read_lines
+from evenrank.published._record import Record, Recorded, candidates_of
+from evenrank.published._rows import is_record, read
+from evenrank.published._select import results
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import SLACK, PublishedValue
 
@@ -65,8 +75,7 @@ class Finding:
 
     def __str__(self) -> str:
         """Return the sentence."""
-        end = "; it would fit if the last digits were off by one" * self.last_digit
-        return f"{self.text}{end}"
+        return f"{self.text}{LAST_DIGIT * self.last_digit}"
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,9 @@ class Run:
         The values.
     most : float
         The largest number of candidates; infinite if unknown.
-    candidates : Candidates, optional
-        The candidates, by which adjusted values are converted back.
+    candidates : tuple of Candidates
+        The candidates; none if unknown, and several if the protocol is not fully known. A finding holds
+        for all of them.
     whole : bool
         Whether the tie-breaking rule is known to give whole ranks.
     source, where : str
@@ -97,7 +107,7 @@ class Run:
     model: str
     given: tuple[PublishedValue, ...]
     most: float = inf
-    candidates: Candidates | None = None
+    candidates: tuple[Candidates, ...] = ()
     whole: bool = False
     source: str = ""
     where: str = ""
@@ -123,6 +133,7 @@ class Audit(Shown):
     runs: int
     values: int
     notes: tuple[str, ...] = ()
+    _names = ("kind", "data", "model", "finding", "values", "source", "where")
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -202,14 +213,15 @@ def _indent(line: str) -> str:
 
 
 def audit(
-    source: record.Record | str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+    source: Record | str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
     *,
     split: str = "test",
     sides: atlas.Sides = "both",
     filter: atlas.Filter = "all",  # noqa: A002  # the field's word
+    unseen: Unseen | None = None,
     percent: bool | None = None,
 ) -> Audit:
-    """Check whether published values can belong to ranks.
+    """Check whether published values are possible and fit together.
 
     Hits@k must rise with k, and the MRR must lie between the bounds that hits@k, MR and GMR imply
     together, among the candidates of the data set. Values that were computed from ranks and rounded
@@ -226,6 +238,9 @@ def audit(
         The sides that were predicted, where a file does not say.
     filter : {"all", None}, default "all"
         Filtered by the known true answers of all splits, or raw, where a file does not say.
+    unseen : {"keep", "drop"}, optional
+        Whether entities not seen in training were kept, where a file does not say. By default either is
+        possible.
     percent : bool, optional
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
         decides. Where small values fit in percent only, a finding says so.
@@ -249,15 +264,16 @@ def audit(
     hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.515 > 0.485
     """
     if source is None:
-        source = record.results(candidates="any")
-    if isinstance(source, record.Record):
+        source = results(candidates="any")
+    if isinstance(source, Record):
         return audit_record(source.values)
     if not isinstance(source, str | os.PathLike):
         source = list(source) if isinstance(source, Iterable) else source
-    if record.is_record(table_of(source)[1]):
-        return audit_record(record.read(source, sourced=False))
+    if is_record(table_of(source)[1]):
+        return audit_record(read(source, sourced=False))
     unknown = Unknown({}, {})
-    runs = list(_runs_of_lines(source, Setting("", split, sides, filter), unknown, percent))
+    default = Setting("", split, sides, filter, unseen or "keep")
+    runs = list(_runs_of_lines(source, default, unknown, percent, stated=unseen is not None))
     notes = []
     if unknown.data:
         notes.append(f"not in the atlas, checked without candidates: {', '.join(unknown.data)}")
@@ -266,7 +282,7 @@ def audit(
     return _audited(runs, [], notes)
 
 
-def audit_record(values: Sequence[record.Recorded]) -> Audit:
+def audit_record(values: Sequence[Recorded]) -> Audit:
     """Audit rows of the record.
 
     Parameters
@@ -279,20 +295,19 @@ def audit_record(values: Sequence[record.Recorded]) -> Audit:
     Audit
         The findings.
     """
-    groups: dict[int, list[record.Recorded]] = {}
+    groups: dict[int, list[Recorded]] = {}
     for one in values:
         groups.setdefault(one.run, []).append(one)
     runs = []
     for rows in groups.values():
         first = rows[0]
-        known = record.candidates_of(first.protocol)
         runs.append(
             Run(
                 first.data,
                 first.name,
                 tuple(one.given for one in rows),
                 _most(first),
-                known.candidates if first.candidates == "all" else None,
+                _possible(first),
                 first.ties in WHOLE,
                 first.source,
                 first.where,
@@ -325,8 +340,7 @@ def audit_run(run: Run) -> list[Finding]:
     given = [one for one in run.given if not _by_deviation(one)]
 
     def wrong(values: Sequence[PublishedValue]) -> list[Finding]:
-        found = misfits(values, run.candidates, most=run.most, whole=run.whole)
-        return [_finding(one, run) for one in found]
+        return [_finding(one, run) for one in _misfits(values, run)]
 
     if run.decided:
         return wrong(given)
@@ -352,6 +366,16 @@ def audit_run(run: Run) -> list[Finding]:
     return first
 
 
+def _misfits(values: Sequence[PublishedValue], run: Run) -> tuple[Contradiction | Limit, ...]:
+    """Explain why values do not fit together, whichever of the possible candidates were ranked."""
+    found: tuple[Contradiction | Limit, ...] = ()
+    for candidates in run.candidates or (None,):
+        found = misfits(values, candidates, most=run.most, whole=run.whole)
+        if not found:
+            break
+    return found
+
+
 def _changed(values: Sequence[PublishedValue], others: Sequence[PublishedValue]) -> list[PublishedValue]:
     """Return the values that two readings have in different units."""
     return [one for one, other in zip(values, others, strict=True) if one.percent != other.percent]
@@ -362,11 +386,10 @@ def _by_deviation(given: PublishedValue) -> bool:
     return isinstance(given.expression, Adjusted) and given.expression.adjustment == "z"
 
 
-def _finding(one: Any, run: Run) -> Finding:
+def _finding(one: Contradiction | Limit, run: Run) -> Finding:
     alone = isinstance(one, Limit) and not one.others
-    given = (*one.others, one.given) if isinstance(one, Limit) else one.given
-    lenient = [replace(value, units=1.0) for value in given]
-    fits = not misfits(lenient, run.candidates, most=run.most, whole=run.whole)
+    given = values_of(one)
+    fits = not _misfits(cut_off(given), run)
     kind: Kind = "impossible" if alone else "contradiction"
     return Finding(kind, run.data, run.model, str(one), given, run.source, run.where, fits)
 
@@ -402,13 +425,16 @@ def _mixed(given: Sequence[PublishedValue]) -> list[PublishedValue]:
 
 
 def _runs_of_lines(
-    source: Any, default: Setting, unknown: Unknown, percent: bool | None
+    source: Any, default: Setting, unknown: Unknown, percent: bool | None, *, stated: bool
 ) -> Iterator[Run]:
-    """Read the evaluations of a table in the columns of `adjust_table`."""
+    """Read the evaluations of a table in the columns of `adjust_table`.
+
+    Unless it is stated that unseen entities were kept, they may have been dropped.
+    """
     groups: dict[tuple[Any, ...], list[PublishedValue]] = {}
     places: dict[tuple[Any, ...], tuple[str, str, str]] = {}
     for line in read_lines(source, default, unknown):
-        key: tuple[Any, ...] = (line.model, line.setting, line.source)
+        key: tuple[Any, ...] = (line.model, line.setting, line.source, "unseen" in line.stated)
         metrics = {one.expression for one in groups.get((*key, 0), ())}
         again = 0
         while line.given.expression in metrics:  # another evaluation of the same model
@@ -421,10 +447,14 @@ def _runs_of_lines(
         setting: Setting = key[1]
         where, model, called = places[key]
         named = setting.data.name if isinstance(setting.data, Graph) else setting.data
-        candidates = None
+        candidates: tuple[Candidates, ...] = ()
         if named not in unknown.data:
-            candidates = setting.candidates()
-        most = float(candidates.sizes["candidates"].max()) if candidates else _entities(named)
+            candidates = (setting.candidates(),)
+            if not (stated or key[3]):
+                candidates += _dropping(setting)
+        most = max(
+            (float(one.sizes["candidates"].max()) for one in candidates), default=_entities(named)
+        )
         if percent is not None:
             given = [
                 replace(one, percent=percent or one.percent) if one.ends_at_one else one for one in given
@@ -436,14 +466,31 @@ def _runs_of_lines(
         )
 
 
-def _most(one: record.Recorded) -> float:
+def _possible(one: Recorded) -> tuple[Candidates, ...]:
+    """Return the candidates that a row of the record leaves possible."""
+    if one.candidates != "all":
+        return ()
+    kept = ("keep", "drop") if one.unseen == "unknown" else (one.unseen,)
+    known = [candidates_of((*one.protocol[:-1], unseen)).candidates for unseen in kept]
+    return tuple(candidates for candidates in known if candidates is not None)
+
+
+def _most(one: Recorded) -> float:
     """Find the largest number of candidates of a row of the record."""
     if one.candidates.startswith("top"):
         return inf  # targets that are not in the list count as missed
     if one.candidates.endswith(" sampled"):
         return float(one.candidates.split()[0]) + 1
-    known = record.candidates_of(one.protocol).candidates
+    known = candidates_of(one.protocol).candidates
     return _entities(one.data) if known is None else float(known.sizes["candidates"].max())
+
+
+def _dropping(setting: Setting) -> tuple[Candidates, ...]:
+    """Return the candidates of a setting without unseen entities, if they are known."""
+    try:
+        return (setting._replace(unseen="drop").candidates(),)
+    except InputError:
+        return ()
 
 
 @cache
@@ -471,15 +518,15 @@ def _work(source: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _disagreements(values: Sequence[record.Recorded]) -> list[Finding]:
+def _disagreements(values: Sequence[Recorded]) -> list[Finding]:
     """Find values that are quoted or copied from a work which prints other ones."""
-    works: dict[tuple[Any, ...], list[record.Recorded]] = {}
+    works: dict[tuple[Any, ...], list[Recorded]] = {}
     for one in values:
         work = _work(one.source)
         if work is not None:
             about = (work, one.model, one.variant, one.metric, *one.protocol[:-1])
             works.setdefault(about, []).append(one)
-    pairs: dict[tuple[int, str], list[tuple[record.Recorded, record.Recorded]]] = {}
+    pairs: dict[tuple[int, str], list[tuple[Recorded, Recorded]]] = {}
     for rows in works.values():
         own = [one for one in rows if one.origin == "own"]
         for one in rows:
@@ -489,7 +536,7 @@ def _disagreements(values: Sequence[record.Recorded]) -> list[Finding]:
     return [_disagreement(*zip(*both, strict=True)) for both in pairs.values()]
 
 
-def _disagreement(theirs: Sequence[record.Recorded], own: Sequence[record.Recorded]) -> Finding:
+def _disagreement(theirs: Sequence[Recorded], own: Sequence[Recorded]) -> Finding:
     """Describe values of one evaluation that two texts print differently."""
     here, there = (", ".join(one.given.printed for one in rows) for rows in (theirs, own))
     first, other = theirs[0], own[0]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise, permutations, product
 from math import inf, isfinite
 from operator import itemgetter
 from typing import Any
@@ -44,6 +44,9 @@ class Contradiction:
     whole_ranks : bool
         Whether the inequality only holds for whole ranks: ties at their mean rank, such as 1.5, may
         violate it.
+    micro : bool
+        Whether it only holds for micro averages: metrics that are no means of a function of the rank,
+        such as the GMR, may violate it if they are averaged over groups of ranks.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class Contradiction:
     left: float
     right: float
     whole_ranks: bool = False
+    micro: bool = False
 
     def __str__(self) -> str:
         """Name the values, the inequality and both sides of it."""
@@ -116,9 +120,10 @@ def find_contradictions(
     hits = [(k, one.to_power(1)) for k, one in of_k if k is not None]
     hits.sort(key=itemgetter(0))
     means = [one for one in known if one.metric.f.k is None]
-    found = list(_power_means([one for one in means if one.metric.f == RANK], most))
-    for (_, a), (_, b) in combinations(hits, 2):
-        found += _violated(f"{a} <= {b}", [a, b], a.low, b.high)
+    found = [*_same(known), *_power_means([one for one in means if one.metric.f == RANK], most)]
+    for (j, a), (k, b) in combinations(hits, 2):
+        if j < k:
+            found += _violated(f"{a} <= {b}", [a, b], a.low, b.high)
     for mean in means:
         if abs(mean.metric.p) == 1:
             for at_best in (False, True):
@@ -157,8 +162,8 @@ def ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[Ran
     if isinstance(given.expression, Adjusted):
         if candidates is None:
             return
-        back = candidates.back(given.expression)
-        ends = back(ends[0]), back(ends[1])
+        back, error = candidates.back(given.expression), SINGLE * abs(given.fraction)
+        ends = back(min(ends[0], given.fraction - error)), back(max(ends[1], given.fraction + error))
     (low, high), (least, most) = sorted(ends), metric.range
     middle, error = (low + high) / 2, SINGLE * max(abs(low), abs(high))
     low, high = max(min(low, middle - error), least), min(max(high, middle + error), most)
@@ -168,10 +173,28 @@ def ranges(given: PublishedValue, candidates: Candidates | None) -> Iterator[Ran
 
 
 def _violated(
-    relation: str, of: Sequence[Range], left: float, right: float, whole_ranks: bool = False
+    relation: str,
+    of: Sequence[Range],
+    left: float,
+    right: float,
+    whole_ranks: bool = False,
+    *,
+    micro: bool = False,
 ) -> Iterator[Contradiction]:
     if left > right * (1 + SLACK) + SLACK:
-        yield Contradiction(relation, tuple(one.given for one in of), left, right, whole_ranks)
+        yield Contradiction(relation, tuple(one.given for one in of), left, right, whole_ranks, micro)
+
+
+def _same(known: Sequence[Range]) -> Iterator[Contradiction]:
+    """Check that values of the same metric, raw and adjusted, are equal."""
+    for a, b in permutations(known, 2):
+        if a.metric == b.metric:
+            yield from _violated(f"{_origin(a)} <= {_origin(b)}", [a, b], a.low, b.high)
+
+
+def _origin(one: Range) -> str:
+    expression = one.given.expression
+    return one.name if expression == one.metric else f"{one.name} from {expression}"
 
 
 def _power_means(means: Sequence[Range], most: float) -> Iterator[Contradiction]:
@@ -180,22 +203,34 @@ def _power_means(means: Sequence[Range], most: float) -> Iterator[Contradiction]
     1/r is convex, so that on 1..N it lies below the line through both ends, `1 - (r - 1) / N`.
     """
     for a, b in combinations(sorted(means, key=lambda one: one.metric.p), 2):
+        if a.metric == b.metric:
+            continue
         yield from _in_order(a, b)
         if a.metric.p == b.metric.p:
             yield from _in_order(b, a)
         if (a.metric.p, b.metric.p) == (-1, 1) and isfinite(most):
             mrr, mr = a.to_power(-1), b.to_power(1)
             relation, bound = f"{mrr} <= 1 - ({mr} - 1) / {most:.0f}", 1 - (mr.low - 1) / most
-            yield from _violated(relation, [a, b], mrr.low, bound)
+            micro = not (_is_mean(a.metric) and _is_mean(b.metric))
+            yield from _violated(relation, [a, b], mrr.low, bound, micro=micro)
 
 
 def _in_order(a: Range, b: Range) -> Iterator[Contradiction]:
-    """Check that one mean of the ranks is at most another; if both are inverted, at least."""
+    """Check that one mean of the ranks is at most another; if both are inverted, at least.
+
+    Averaged over groups, the larger mean must not be the inverse of an average of inverses.
+    """
+    micro = (a.metric.q, b.metric.q) not in ((1, 1), (-1, -1), (-1, 1))
     if a.metric.q == b.metric.q == -1:
         a, b = b, a
     else:
         a, b = a.to_power(1), b.to_power(1)
-    yield from _violated(f"{a} <= {b}", [a, b], a.low, b.high)
+    yield from _violated(f"{a} <= {b}", [a, b], a.low, b.high, micro=micro)
+
+
+def _is_mean(metric: Metric) -> bool:
+    """Whether a metric is the mean of a function of the rank; so is its average over groups of ranks."""
+    return metric.p == metric.q
 
 
 def _bins(
@@ -238,11 +273,12 @@ def _bin(
     bound = sum(x * (b - a) for x, (a, b) in zip(terms, share, strict=True))
     text = _sum_text([str(one) for _, one in hits], ranks, terms, mean.metric)
     of = [*(one for _, one in hits), mean]
+    micro = not all(_is_mean(one.given.metric) for one in of)  # type: ignore[arg-type]
     falling = mean.metric.f.falling == (power > 0)
     if at_best == falling:  # the mean is at most this
-        yield from _violated(f"{mean} <= {text}", of, mean.low, bound, whole_ranks)
+        yield from _violated(f"{mean} <= {text}", of, mean.low, bound, whole_ranks, micro=micro)
     else:
-        yield from _violated(f"{text} <= {mean}", of, bound, mean.high, whole_ranks)
+        yield from _violated(f"{text} <= {mean}", of, bound, mean.high, whole_ranks, micro=micro)
 
 
 def _sum_text(

@@ -16,7 +16,7 @@ The program is a relaxation, so that values that were computed from ranks always
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -34,6 +34,7 @@ from evenrank.published._value import PublishedValue
 EXACT = 12  # up to this rank, and beside the k of every hits@k, each rank is a bin
 GROWTH = 1.05  # ratio of the ends of larger bins
 FARTHEST = 1e7  # where the last bin begins, if the number of candidates is unknown
+LAST_DIGIT = "; it would fit if the last digits were off by one"
 TOLERANCE = 1e-6  # relative; that of the solver is 1e-7
 
 
@@ -53,6 +54,8 @@ class Limit:
         The values that are rounded to the given one.
     candidates : float
         The largest number of candidates; infinite if unknown.
+    data : str
+        The data set, if the limit is that of a micro average over all of its targets.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Limit:
     low: float
     high: float
     candidates: float
+    data: str = ""
 
     def __str__(self) -> str:
         """Name the values, and the bound that one of them violates."""
@@ -79,7 +83,10 @@ class Limit:
         among = f"among at most {self.candidates:,.0f} candidates"
         if not self.others:
             where = among if isfinite(self.candidates) else "for all ranks"
-            return f"{self.given.printed} is impossible: {bound} {where}, but as rounded it is {sides}"
+            where = f"among the candidates of {self.data}" if self.data else where
+            unless = ", unless it is a macro average" if self.data else ""
+            said = f"{self.given.printed} is impossible: {bound} {where}"
+            return f"{said}, but as rounded it is {sides}{unless}"
         named = listed_in_words([one.printed for one in self.others])
         where = f" {among}" if isfinite(self.candidates) else ""
         verb = "implies" if len(self.others) == 1 else "imply"
@@ -124,7 +131,8 @@ def misfits(
     if not violated and len(means) <= 1 and all(abs(mean.p) == 1 for mean in means):
         return ()  # for hits and one mean, these inequalities are sharp
     program = _Program([_moment(one) for one in known], most, 1.0 if whole else HALF)
-    if program.feasible(range(len(known))):
+    certain = [one for one in violated if not one.micro and (whole or not one.whole_ranks)]
+    if not certain and program.feasible(range(len(known))):
         return ()
     place = {id(one.given): i for i, one in enumerate(known)}
     found: list[Contradiction] = []
@@ -132,13 +140,46 @@ def misfits(
         parts = {id(value) for value in one.given}
         if any(parts >= {id(value) for value in other.given} for other in found):
             continue  # a part of it is enough
-        if not program.feasible([place[part] for part in parts]):
+        if one in certain or not program.feasible([place[part] for part in parts]):
             found.append(replace(one, whole_ranks=False))
     return tuple(found) or (_explained(known, program),)
 
 
+def warnings(given: Sequence[PublishedValue], candidates: Candidates) -> Iterator[str]:
+    """Say which values of a model contradict each other.
+
+    Unlike in `misfits`, inequalities for whole ranks are named as well, with their condition.
+
+    Parameters
+    ----------
+    given : sequence of PublishedValue
+        The values of one model, in known units.
+    candidates : Candidates
+        The candidates.
+
+    Yields
+    ------
+    str
+        The values, and the inequality that they violate.
+    """
+    for one in find_contradictions(given, candidates) or misfits(given, candidates):
+        values = values_of(one)
+        cut = misfits(values, candidates) and not misfits(cut_off(values), candidates)
+        yield f"{one}{LAST_DIGIT if cut else ''}"
+
+
+def values_of(found: Contradiction | Limit) -> tuple[PublishedValue, ...]:
+    """Return the values that exclude each other."""
+    return (*found.others, found.given) if isinstance(found, Limit) else found.given
+
+
+def cut_off(given: Iterable[PublishedValue]) -> list[PublishedValue]:
+    """Read values as if further digits were cut off instead of rounded."""
+    return [replace(one, units=1.0) for one in given]
+
+
 def _alone(given: PublishedValue, candidates: Candidates | None, most: float) -> Limit | None:
-    """Check a value by itself: an MRR above 1, or an MR above the number of candidates."""
+    """Check a value by itself: an MRR above 1, an MR above the number of candidates, hits among few."""
     metric = given.metric
     if not isinstance(metric, Metric) or not isfinite(metric.p):
         return None
@@ -157,6 +198,10 @@ def _alone(given: PublishedValue, candidates: Candidates | None, most: float) ->
             most if isfinite(most) and not (low > metric.range[1] or high < metric.range[0]) else inf
         )
         return Limit(given, (), least, best, low, high, bounded)
+    if candidates is not None and candidates.protocol.data:
+        least, best = candidates.range(metric)
+        if low > best + slack or high < least - slack:
+            return Limit(given, (), least, best, low, high, inf, candidates.protocol.data)
     return None
 
 

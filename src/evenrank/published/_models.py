@@ -13,7 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import NamedTuple
 
-_PARENTHESES = re.compile(r"(?P<before>[^()]*[^()\s])\s*\((?P<inside>[^()]+)\)\s*(?P<after>[^()]*)")
+_PARENTHESES = re.compile(r"(?P<before>.*\S)\s*\((?P<inside>[^()]+)\)\s*(?P<after>[^()]*)")
 # how DICE Embeddings names the strategy by which a model was trained
 _TRAINED = re.compile(r"(?P<model>.+)-(?P<how>(KvsAll|AllvsAll|1vsAll)(-A?SWA)?)", re.IGNORECASE)
 
@@ -79,15 +79,14 @@ def model_name(name: str) -> ModelName:
     >>> model_name("Keci-KvsAll-SWA"), model_name("My model")
     (ModelName(model='Keci', variant='KvsAll-SWA'), ModelName(model='My model', variant=''))
     """
-    plain = " ".join(name.split())
-    known = spellings().get(key(plain))
-    if known is not None:
-        return _apart(known)
-    base, *variants = _apart(plain)
-    trained = _TRAINED.fullmatch(base)
+    base, variants = " ".join(name.split()), list[str]()
+    while (known := spellings().get(key(base))) is None and _PARENTHESES.fullmatch(base):
+        base, inside = _apart(base)
+        variants = [inside, *variants]
+    trained = _TRAINED.fullmatch(base) if known is None else None
     if trained:
         base, variants = trained["model"], [trained["how"], *variants]
-    known = spellings().get(key(base))
+        known = spellings().get(key(base))
     if known is not None:
         base, *more = _apart(known)
         variants = [*more, *variants]
@@ -95,7 +94,7 @@ def model_name(name: str) -> ModelName:
 
 
 def _apart(name: str) -> ModelName:
-    """Take what stands in parentheses from a name."""
+    """Take what stands in the last parentheses from a name."""
     found = _PARENTHESES.fullmatch(name)
     if not found:
         return ModelName(name)

@@ -37,6 +37,7 @@ class Line(NamedTuple):
     setting: Setting
     given: PublishedValue
     source: str
+    stated: frozenset[str] = frozenset()  # what of the setting the line itself states
 
 
 class Unknown(NamedTuple):
@@ -47,6 +48,13 @@ class Unknown(NamedTuple):
 
     def check(self, name: str) -> None:
         """Raise an error that lists them, if there are several; for one, its line has an error."""
+        if self.data and self.metrics:
+            what = f"{name}: unknown data sets and metrics"
+            raise InputError(
+                what,
+                got=", ".join((*self.data, *self.metrics)),
+                do="see `evenrank atlas list` and `evenrank evaluate --list`",
+            )
         if len(self.data) > 1:
             what = f"{name}: the atlas has no such data sets"
             raise InputError(what, got=", ".join(self.data), do="see `evenrank atlas list`")
@@ -60,8 +68,20 @@ class Unknown(NamedTuple):
 def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iterator[Line]:
     """Read each value of a table of results, in either layout.
 
-    With `skipped`, unknown metrics are listed there and left out, and unknown data sets are listed there
-    and kept; otherwise they raise an error, which lists all of them once.
+    Parameters
+    ----------
+    source : path-like, or iterable of mappings
+        What `evenrank.published.adjust_table` takes.
+    default : Setting
+        The evaluation setting, where a row does not state it.
+    skipped : Unknown, optional
+        Where to list unknown metrics, which are left out, and unknown data sets, which are kept. Without
+        it, they raise an error that lists all of them once.
+
+    Yields
+    ------
+    Line
+        A value, and its place in the table.
     """
     name, columns, rows = table_of(source)
     find = cache(Setting.of)
@@ -83,6 +103,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
             asked = {name: row[name] for name in ASKED if row.get(name)}
             if asked.get("filter") == "none":
                 asked["filter"] = None
+            stated = frozenset(asked)
             asked_for = default._replace(data=row["data"], **asked)
             known = skipped is None or row["data"] not in skipped.data
             setting = find(*asked_for) if known else asked_for
@@ -95,7 +116,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
                 if skipped is not None and metric in skipped.metrics:
                     continue
                 given = PublishedValue.of(wide.get(metric, metric), value)
-                yield Line(where, row["model"], setting, given, row.get("source", ""))
+                yield Line(where, row["model"], setting, given, row.get("source", ""), stated)
 
 
 Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells by column

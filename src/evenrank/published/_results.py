@@ -13,8 +13,7 @@ from evenrank._internal.table import Shown, Table, figure
 from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, AdjustmentName
 from evenrank.metrics.metric import Metric, Statistic
-from evenrank.published._consistency import find_contradictions
-from evenrank.published._joint import misfits
+from evenrank.published._joint import warnings
 from evenrank.published._read import Line, located
 from evenrank.published._setting import Candidates, Setting
 from evenrank.published._value import PublishedValue, units_note
@@ -371,5 +370,5 @@ def _contradictions(lines: Iterable[Line], known: Mapping[Setting, Candidates]) 
         models.setdefault((line.model, line.setting), []).append(line)
     for (model, setting), own in models.items():
         given, candidates = [line.given for line in own], known[setting]
-        for one in find_contradictions(given, candidates) or misfits(given, candidates):
+        for one in warnings(given, candidates):
             yield f"warning: {own[0].where}: {model}: {one}"

@@ -1,10 +1,15 @@
 """The explorer: a page that adjusts published values for chance in any browser, offline.
 
-All expected values, standard deviations and bounds on the page are computed here, from the exact null
+All expected values, standard deviations and bounds of data sets are computed here, from the exact null
 distributions, and stored in the page as JSON, with floats in their shortest exact form, so that the page
-computes with the same bits. The page itself only applies linear adjustments (ratio, index, z) and
-formats numbers like `evenrank._internal.table.figure`. Data sets, splits, sides and protocols with the
-same numbers of candidates share one entry.
+computes with the same bits. Data sets, splits, sides and protocols with the same numbers of candidates
+share one entry. For tasks with equal numbers of candidates, as one types them, the page computes the
+chance levels itself (`chance.js`). It applies linear adjustments (ratio, index, z), checks whether the
+values of one model contradict each other (`consistency.js`), and formats numbers like
+`evenrank._internal.table.figure`.
+
+What can be said of the data sets and the record of the package takes half a minute to compute. It is
+stored in a file (`store`, called by `make atlas`), which is ignored if the atlas or the record is newer.
 """
 
 from __future__ import annotations
@@ -13,9 +18,10 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.resources import files
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,23 +29,40 @@ import evenrank
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.progress import Progress
 from evenrank.errors import InputError, NullDistributionError
-from evenrank.graphs import Unseen, registry
+from evenrank.graphs import Unseen, approximate, registry
 from evenrank.graphs.atlas import Filter, Sides, names, splits
 from evenrank.graphs.packed import packaged
-from evenrank.metrics.adjusted import Expression
+from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.chance import Null, chance
-from evenrank.metrics.grammar import Metrics, listed
-from evenrank.metrics.metric import Metric, Statistic
-from evenrank.published import Candidates, PublishedValue, Setting, adjust_table, adjustable
+from evenrank.metrics.grammar import ALIASES, Metrics, listed
+from evenrank.metrics.metric import NDCG, RANK, Metric, Statistic
+from evenrank.published import (
+    Candidates,
+    PublishedValue,
+    Recorded,
+    Setting,
+    adjustable,
+    own_file,
+    read_lines,
+    results,
+)
+from evenrank.ranks.evaluation import bare
+from evenrank.report.templates import encoded, filled, findings_by_row
 
 HITS = (1, 3, 5, 10, 20, 50, 100)
 METRICS = ("mrr", *(f"hits@{k}" for k in HITS), "ndcg", "igmr", "imr", "hmr", "gmr", "mr", "mean(2)")
 FILTERS: tuple[Filter, ...] = ("all", None)
 PAPER = "hoyt2022"
-STORED = "explorer.json.gz"
-ATLAS = ("atlas.json.gz", "structure.json.gz")
+PLACE = Path(__file__).with_name("explorer.json.gz")
+SOURCES = {"graphs": ("atlas.json.gz", "structure.json.gz"), "published": ("record.parquet",)}
 TASKS = (1, 100, 10_000)
 SIZES = sorted({*range(1, 11), *HITS, *(round(10 ** (step / 12)) for step in range(12, 73))})
+# columns of the published results: texts that repeat, and others
+TEXTS = (
+    *("data", "metric", "source", "where", "origin"),
+    *("candidates", "filter", "sides", "split", "unseen", "ties"),
+)
+OTHERS = ("printed", "year", "run")
 
 
 def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True) -> Path:
@@ -54,25 +77,12 @@ def write(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True
     return path
 
 
-def filled(template: str, content: Any) -> str:
-    """Return a page with its content, and with the style and the functions that pages share."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    page = _read(template)
-    for name, part in (("style", _read("pages.css")), ("numbers", _read("numbers.js"))):
-        page = page.replace(f"{{{{{name}}}}}\n", part)
-    # "<" is escaped, so that no text can end the script element
-    return page.replace("{{content}}", text.replace("<", r"\u003c"))
-
-
-def _read(name: str) -> str:
-    return files("evenrank.report").joinpath(name).read_text(encoding="utf-8")
-
-
 def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, Any]:
     """Return the content of the page: null distributions, the sweep, and published results."""
     plain = [PublishedValue(adjustable(name), 0.0) for name in metrics]
     wanted = list(dict.fromkeys(given.metric for given in plain))
-    stored = _stored() if list(map(str, wanted)) == list(METRICS) else None
+    found = _stored()
+    stored = found if list(map(str, wanted)) == list(METRICS) else None
     if stored is not None:  # data sets of one's own are added to those of the package
         there = {one["name"] for one in stored["data"]}
         own = [name for name in names() if name not in there]
@@ -81,40 +91,54 @@ def compute(metrics: Sequence[str | Expression], progress: bool) -> dict[str, An
     else:
         data, levels = _levels_of(names(), wanted, progress)
         curves = sweep(wanted)
+    findings = None if found is None or own_file().exists() else found["findings"]
     return {
         "metrics": [_describe(metric) for metric in wanted],
-        "data": data,
+        "data": [*data, *_approximate({one["name"] for one in data})],
         "levels": levels,
-        "published": _results(wanted),
+        "published": _results(wanted, findings),
         "sweep": curves,
     }
 
 
 def store(path: Path, *, progress: bool = False) -> None:
-    """Write what the page says of the data sets of the package, which takes half a minute to compute."""
+    """Write what the page says of the data sets and the record of the package.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    progress : bool, default False
+        Whether to show a progress bar.
+    """
     wanted = [adjustable(name) for name in METRICS]
     metrics = [metric for metric in wanted if isinstance(metric, Metric)]
     data, levels = _levels_of([*packaged()], metrics, progress)
-    content = {"of": _atlas(), "data": data, "levels": levels, "sweep": sweep(metrics)}
+    found = findings_by_row(tuple(results(candidates="any")))
+    content = {
+        "of": _sources(),
+        "data": data,
+        "levels": levels,
+        "sweep": sweep(metrics),
+        "findings": sorted(found.items()),
+    }
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     with replacing(path) as file:
         file.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _stored() -> dict[str, Any] | None:
-    """Read what `store` wrote; None if the atlas has changed since."""
-    place = files("evenrank.report").joinpath(STORED)
-    if not place.is_file():
+    """Read what `store` wrote; None if the atlas or the record has changed since."""
+    if not PLACE.is_file():
         return None
-    content: dict[str, Any] = json.loads(gzip.decompress(place.read_bytes()))
-    return content if content["of"] == _atlas() else None
+    content: dict[str, Any] = json.loads(gzip.decompress(PLACE.read_bytes()))
+    return content if content["of"] == _sources() else None
 
 
-def _atlas() -> str:
-    """Return the hash of the files of the atlas."""
-    folder = files("evenrank.graphs")
-    contents = (folder.joinpath(name).read_bytes() for name in ATLAS)
-    return hashlib.sha256(b"".join(contents)).hexdigest()[:16]
+def _sources() -> str:
+    """Return the hash of the files of the atlas and the record."""
+    places = (files(f"evenrank.{package}") / name for package, each in SOURCES.items() for name in each)
+    return hashlib.sha256(b"".join(place.read_bytes() for place in places)).hexdigest()[:16]
 
 
 def _levels_of(
@@ -176,14 +200,54 @@ def _about(name: str) -> dict[str, Any]:
     return {"title": entry.title, "reference": entry.reference, "source": entry.source}
 
 
+def _approximate(there: Collection[str]) -> list[dict[str, Any]]:
+    """Describe data sets of which only sizes are known; the page computes their chance levels."""
+    found = []
+    for name, entry in registry.entries().items():
+        counted = None if name in there else approximate.counts(entry)
+        if counted is None:
+            continue
+        splits = {split: sides["tail"][0] for split, sides in counted.splits.items()}
+        about = {"exact": entry.candidates is not None, "splits": splits}
+        found.append({"name": name, **_about(name), "equal": about})
+    return found
+
+
 def _describe(metric: Metric | Statistic) -> dict[str, Any]:
+    least, most = metric.range
     return {
         "name": str(metric),
         "formula": metric.formula,
         "increasing": metric.increasing,
         "best": metric.best,
+        "range": [least, most if isfinite(most) else None],
         "percent": PublishedValue(metric, 0.0).ends_at_one,
+        "shape": _shape(metric),
+        "aliases": _aliases(metric),
     }
+
+
+def _aliases(metric: Metric | Statistic) -> dict[str, list[str]]:
+    """List the names of a metric, and those of its adjusted forms, in lower case without underscores."""
+    found: dict[str, list[str]] = {"value": [str(metric)], "index": [], "z": [], "ratio": []}
+    for alias, target in ALIASES.items():
+        if bare(target) == metric:
+            form = target.adjustment if isinstance(target, Adjusted) else "value"
+            found[form].append(alias.replace("_", ""))
+    return found
+
+
+def _shape(metric: Metric | Statistic) -> dict[str, Any] | None:
+    """Describe a metric whose chance levels the page can compute: `mean_p(f(rank))^q`."""
+    if not (isinstance(metric, Metric) and isfinite(metric.p)):
+        return None
+    if metric.f.k is not None:
+        name = "hits"
+    elif metric.f in (RANK, NDCG.f):
+        name = "rank" if metric.f == RANK else "discount"
+    else:
+        return None
+    return {"f": name, "k": metric.f.k, "p": metric.p, "q": metric.q}
 
 
 def _levels(candidates: Candidates, metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:
@@ -212,20 +276,46 @@ def moments(null: Null) -> tuple[float, float]:
     return float(null.mean()), float(null.std())
 
 
-def _results(metrics: Sequence[Metric | Statistic]) -> list[dict[str, Any]]:
-    """Return the bundled published results in these metrics, which the page adjusts."""
-    return [
-        {
-            "data": result.setting.data,
-            "key": key(result.setting),
-            "metric": str(result.given.metric),
-            "model": result.model,
-            "value": result.value,
-            "source": result.source,
-        }
-        for result in adjust_table(PAPER).results
-        if result.given.metric in metrics
-    ]
+def _results(
+    metrics: Sequence[Metric | Statistic], findings: Iterable[tuple[int, list[str]]] | None
+) -> dict[str, Any]:
+    """Return the published results in these metrics: those of the record, and of the case study."""
+    rows = list(results(candidates="any"))
+    found = findings_by_row(rows) if findings is None else dict(findings)
+    rows += _of_paper(max(one.run for one in rows) + 1)
+    names = set(map(str, metrics))
+    chosen = [i for i, row in enumerate(rows) if row.metric in names]
+    flagged = {at: found[i] for at, i in enumerate(chosen) if i in found}
+    return encoded([rows[i] for i in chosen], flagged, TEXTS, OTHERS)
+
+
+def _of_paper(first: int) -> Iterator[Recorded]:
+    """Yield the results of the case study of Hoyt et al. (2022) as rows of the record."""
+    runs: dict[tuple[str, str], int] = {}
+    for line in read_lines(PAPER, Setting("", unseen="drop")):
+        setting = line.setting
+        assert isinstance(setting.data, str)  # in a file, data sets are names
+        yield Recorded(
+            data=setting.data,
+            model=line.model,
+            variant="",
+            metric=str(line.given.expression),
+            printed=repr(line.given.value),
+            percent=line.given.percent,
+            split=setting.split,
+            sides=setting.sides,
+            filter=setting.filter or "none",
+            candidates="all",
+            ties="realistic",
+            unseen=setting.unseen,
+            source="Hoyt et al. 2022",
+            year=2022,
+            where=line.source,
+            origin="own",
+            run=runs.setdefault((setting.data, line.model), first + len(runs)),
+            note="",
+            called=line.model,
+        )
 
 
 def sweep(metrics: Sequence[Metric | Statistic]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ keeps its working memory and the parameters alive; hence only small work is reco
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
@@ -87,9 +88,12 @@ class Recorder:
             for part, factored in self.plan:
                 graph = torch.cuda.CUDAGraph()
                 pool = made.graphs[0].pool() if made.graphs else None
-                # relaxed: other threads may use the device meanwhile
-                with _one_at_a_time, torch.cuda.graph(graph, pool, capture_error_mode="relaxed"):
-                    made.counts.append(launched(part, factored))
+                with _one_at_a_time, warnings.catch_warnings():
+                    # of launches that cannot be recorded; they are launched as usual instead
+                    warnings.filterwarnings("ignore", "The CUDA Graph is empty")
+                    # relaxed: other threads may use the device meanwhile
+                    with torch.cuda.graph(graph, pool, capture_error_mode="relaxed"):
+                        made.counts.append(launched(part, factored))
                 made.graphs.append(graph)
         except RuntimeError:
             return Recording(self.key, recordable=False)

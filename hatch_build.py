@@ -41,7 +41,7 @@ def library_name(tag: str) -> str:
 def link_flags(tag: str) -> list[str]:
     """Return how a library is linked on a platform."""
     if tag.startswith("win"):
-        return ["-Wl,--export-all-symbols"]  # elsewhere this is the default
+        return []
     # musl has the file name of its system's own; Python has loaded it already
     return ["-nostdlib"] if tag.startswith("musllinux") else ["-lm"]
 

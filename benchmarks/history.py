@@ -2,9 +2,10 @@
 
     python benchmarks/history.py [--out FILE] [--rounds 15]
 
-Every ratio is of two times measured in turn, in one process, on one thread; the least of the rounds
-counts. So a ratio is little affected by the load of the machine, and comparable between commits on the
-same kind of machine (the column `machine`), but not between machines.
+Every ratio is of two processor times, of this process and those it starts, measured in turn on one
+thread; the least of the rounds counts. Waiting for a busy processor does not count, but sharing its
+caches does: leave the machine alone. Ratios can be compared between commits on the same kind of machine
+(the column `machine`), but not between machines.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import argparse
 import csv
 import os
 import platform
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy is imported
@@ -33,14 +35,20 @@ QUERIES, ENTITIES, WIDTH, RANKS = 1_000, 14_541, 128, 1_000_000
 TILE = 1024  # candidates of a product that stays in the cache
 
 
+def clock() -> float:
+    """Return the processor time in seconds of this process, and of those it started that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process_time() + ended.ru_utime + ended.ru_stime
+
+
 def least(rounds: int, *calls: Callable[[], Any]) -> list[float]:
-    """Time calls in turn; return the least time of each."""
+    """Time calls in turn; return the least processor time of each."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for mine, call in zip(times, calls, strict=True):
-            start = perf_counter()
+            start = clock()
             call()
-            mine.append(perf_counter() - start)
+            mine.append(clock() - start)
     return [min(mine) for mine in times]
 
 

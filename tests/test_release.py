@@ -60,9 +60,16 @@ def test_workflows_run_targets_that_exist():
         jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"].values()
         steps = [step.get("run", "") for job in jobs for step in job["steps"]]
         called |= set(re.findall(r"\bmake ([\w-]+)", "\n".join(steps)))
-    called |= set(re.findall(r"^make ([\w-]+)", text(".ci", "run"), re.MULTILINE))
+    called |= set(re.findall(r"^(?:[A-Z_]+=\S+ )*make ([\w-]+)", text(".ci", "run"), re.MULTILINE))
     assert {"test", "lint", "release-check"} <= called
     assert called - {"docs"} <= targets
+
+
+def test_commits_are_checked_by_the_same_versions_as_the_package():
+    hooks = yaml.safe_load(text(".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    pins = {pin for hook in hooks for pin in hook["additional_dependencies"]}
+    assert pins
+    assert pins <= set(text("constraints.txt").splitlines())
 
 
 def test_the_readme_of_the_package_has_links_that_work_on_an_index():
@@ -112,6 +119,9 @@ assert 0 < er.chance("mrr", sizes=[100] * 50).sf(0.1) < 0.01
 assert "wn18rr" in str(er.adjust({{"mrr": 0.476}}, data="wn18rr"))
 pair = [er.Ranks.of(np.random.default_rng(i).integers(1, 50, 100), candidates=99) for i in (0, 1)]
 assert "mrr" in str(er.intervals(pair[0], "mrr"))
+models = dict(zip("ab", pair))
+assert "mrr" in str(er.compare(models, metrics="mrr", on="row"))
+assert "toprule" in er.evaluate(models, "mrr").to_latex()
 try:
     ranks.save("x.parquet")
 except ModuleNotFoundError as error:

@@ -76,16 +76,21 @@ def build(folder: Path) -> None:
             print(f"built {target} in {perf_counter() - start:.1f} s", flush=True)
 
 
-def check(wheel: Path) -> str:
-    """Check the tag of a wheel, and that it has the kernels for it; return what it was found to need."""
+def check(wheel: Path, files: set[str]) -> str:
+    """Check the tag of a wheel, its files and its kernels; return what it was found to need."""
     tag = wheel.stem.split("-", 4)[4]
     library = f"evenrank/ranking/engine/_kernels.{'dll' if tag.startswith('win') else 'so'}"
     with zipfile.ZipFile(wheel) as content:
-        kernels = [name for name in content.namelist() if "/_kernels." in name]
+        names = content.namelist()
+        kernels = [name for name in names if "/_kernels." in name]
+        if lost := sorted(files.difference(names)):
+            sys.exit(f"{wheel.name} lacks {', '.join(lost[:20])}")
         if sorted(kernels) != sorted([library, "evenrank/ranking/engine/_kernels.c"]):
             sys.exit(f"{wheel.name} has the kernels {', '.join(kernels)}, not {library}")
     if not tag.startswith(("manylinux", "musllinux")):
         return ""
+    if sys.platform != "linux":
+        return "not checked by auditwheel, which needs Linux"
     shown = run(sys.executable, "-m", "auditwheel", "show", wheel)
     found = re.search(r'following platform tag:\s+"([^"]+)"', shown)
     if not found or found[1] not in tag.split("."):
@@ -100,7 +105,11 @@ def main(folder: Path) -> None:
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != len(PLATFORMS):
         sys.exit(f"{len(wheels)} wheels were built, not {len(PLATFORMS)}")
-    notes = {wheel: check(wheel) for wheel in wheels}
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        inside = [Path(member.name).parts[1:] for member in packed.getmembers() if member.isfile()]
+    files = {"/".join(parts[1:]) for parts in inside if parts[0] == "src"}
+    notes = {wheel: check(wheel, files) for wheel in wheels}
     print(run(sys.executable, "-m", "check_wheel_contents", *wheels).strip())
     print(run(sys.executable, "-m", "twine", "check", "--strict", *sorted(folder.iterdir())).strip())
     for file in sorted(folder.iterdir()):

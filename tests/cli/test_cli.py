@@ -96,10 +96,10 @@ def test_chance(file, tmp_path):
     null = er.chance("igmr", {14_541: 40_932})
     assert content["mean"] == null.mean()
     assert content["std"] == null.std()
-    assert content["log p"] == null.logsf(0.02)
+    assert content["log_p"] == null.logsf(0.02)
     assert content["method"] == "formula"
     never = run("chance", "mrr", "--sizes", "10x10", "--value", "2", "--format", "json")
-    assert json.loads(never, parse_constant=pytest.fail)["log p"] is None  # strict JSON has no infinity
+    assert json.loads(never, parse_constant=pytest.fail)["log_p"] is None  # strict JSON has no infinity
     assert "quadrature" in run("chance", "hmr", "--sizes", "100,200,300")
     ranks = json.loads(run("chance", "mr", "--sizes", file, "--format", "json"))
     assert ranks["tasks"] == 4
@@ -115,7 +115,7 @@ def test_chance(file, tmp_path):
         run("chance", "std", "--sizes", "9x5", "--method", "sample", "--format", "json")
     )
     assert sampled["method"] == "sample"
-    assert sampled["mean error"] > 0
+    assert sampled["mean_error"] > 0
 
 
 @pytest.mark.parametrize("name", ["many.parquet", "many.csv"])

@@ -128,7 +128,7 @@ def test_the_shell_says_how_far_off_an_approximation_may_be():
     assert "mr: chance 4,517 to 22,580, index -5.643 to -0.3287" in text
     said = json.loads(run("chance", "mrr", "--data", "yago310", "--format", "json"))
     assert said["candidates"] == "approximate: 24,638 to 123,182"
-    assert said["mean from"] == said["mean"] < said["mean to"]
+    assert said["mean_from"] == said["mean"] < said["mean_to"]
     said = json.loads(run("atlas", "show", "yago310", "--format", "json"))
     assert said["bounds"] == {"least": 24_638, "most": 123_182}
     assert "24,638 to 123,182 candidates" in run("atlas", "show", "yago310")

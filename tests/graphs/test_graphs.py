@@ -731,9 +731,10 @@ def test_shared_notes():
     graph = load(shared.path(f"datasets/{name}"))
     assert len(graph.entities) == every
     triples, entities, relations = unseen
+    kinds = "1 relation" if relations == 1 else f"{relations} relations"
     assert graph.notes[-1] == (
         f"test: {triples} of {asked:,} triples have an entity or relation not seen in training "
-        f"({entities} entities, {relations} relations); drop them with unseen='drop'"
+        f"({entities} entities, {kinds}); drop them with unseen='drop'"
     )
 
 

@@ -85,7 +85,11 @@ def test_the_kernels_of_another_platform_are_for_its_system_and_processor(build,
     cc = " ".join(machine.compiler(target))
     monkeypatch.setenv("EVENRANK_PLATFORM", tag)
     assert build(cc, load=False) == (True, [], f"py3-none-{tag}")
-    head = build.folder.joinpath(hatch_build.library_name(tag)).read_bytes()[:64]
+    library = build.folder.joinpath(hatch_build.library_name(tag)).read_bytes()
+    for name in (*_native.FUNCTIONS, "room_for"):  # symbols are stripped: what is left is exported
+        assert f"{name}_base\0".encode() in library
+    assert b"kernel_level\0" in library
+    head = library[:64]
     system = next((name for name in HEADS if tag.startswith(name)), "elf")
     assert head.startswith(HEADS.get(system, b"\x7fELF"))
     if system != "win":  # whose files name the processor elsewhere

@@ -129,7 +129,7 @@ def chance_command(
         content |= {"log p": float(log_p)}
         content |= {"p method": log_p.method, "log p error": log_p.error}
     if form == "json":
-        echo_json(defined(content))
+        echo_json(defined({name.replace(" ", "_"): x for name, x in content.items()}))
         return
     rows = [
         [k, f"{v:.15g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)]

@@ -20,6 +20,9 @@
 #include <immintrin.h>
 #define LANES 8
 #define ROWS 6 /* 6 x 2 accumulators, of 16 registers */
+#elif defined(__aarch64__)
+#define LANES 4
+#define ROWS 8 /* 8 x 2 accumulators, of 32 registers: enough for four units; 12 x 2 of L1 and L2 do not fit */
 #else
 #define LANES 4
 #define ROWS 6
@@ -35,6 +38,11 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define NAME(x) JOIN(x, ISA)
+#if defined(_WIN32) /* elsewhere every function is exported */
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* ---- the definition ---------------------------------------------------------------------------- */
@@ -82,8 +90,8 @@ INLINE double exact_score(Form form, int64_t d, const double *q, const void *tab
 }
 
 /* Scores of single pairs, by definition. */
-int NAME(pairs)(int form, int64_t d, const double *q, const void *table, int wide, int64_t pairs,
-                const int64_t *query, const int64_t *row, double *out) {
+EXPORT int NAME(pairs)(int form, int64_t d, const double *q, const void *table, int wide, int64_t pairs,
+                       const int64_t *query, const int64_t *row, double *out) {
     int64_t step = form == MODULUS ? 2 * d : d;
     double *x = malloc(sizeof(double) * (size_t)d);
     if (!x) return 2;
@@ -218,7 +226,9 @@ static void score_tile(Form form, int rough, int64_t d, const float *q, const fl
 
 /* Size, in floats, of n rows once packed for `pack`: whole panels of `across`. */
 INLINE int64_t room(int64_t n, int64_t across, int64_t length) { return (n + across - 1) / across * across * length; }
-int64_t NAME(room_for)(int queries, int64_t n, int64_t length) { return room(n, queries ? ROWS : WIDTH, length); }
+EXPORT int64_t NAME(room_for)(int queries, int64_t n, int64_t length) {
+    return room(n, queries ? ROWS : WIDTH, length);
+}
 
 /* Rows of a table, turned into float32 panels [panel][dimension][part][across]; missing rows are 0. */
 #define PACK(name, number)                                                                           \
@@ -237,7 +247,7 @@ int64_t NAME(room_for)(int queries, int64_t n, int64_t length) { return room(n, 
 PACK(pack_narrow, float)
 PACK(pack_wide, double)
 
-void NAME(pack)(int queries, int form, int64_t n, int64_t d, const void *rows, int wide, float *out) {
+EXPORT void NAME(pack)(int queries, int form, int64_t n, int64_t d, const void *rows, int wide, float *out) {
     int64_t across = queries ? ROWS : WIDTH;
     int parts = form == MODULUS ? 2 : 1;
     if (wide) pack_wide(across, parts, n, d, rows, out);
@@ -327,10 +337,10 @@ static int count_row(const Job *job, int64_t i, int64_t p, int64_t end, double m
 
    SPAN panels are scored before they are counted, so that thresholds are set once for all of them; only
    targets that leave something undecided are counted panel by panel. */
-int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp, int64_t m,
-                const void *table, int wide, const float *ep, const int64_t *first, const double *score,
-                const double *low, const double *high, const double *slope, const double *weight,
-                int64_t *better, int64_t *equal, int64_t *undecided, int64_t *bad) {
+EXPORT int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp, int64_t m,
+                       const void *table, int wide, const float *ep, const int64_t *first, const double *score,
+                       const double *low, const double *high, const double *slope, const double *weight,
+                       int64_t *better, int64_t *equal, int64_t *undecided, int64_t *bad) {
     int64_t length = d * (form == MODULUS ? 2 : 1), panels = (m + WIDTH - 1) / WIDTH;
     int64_t block = CACHE / (4 * WIDTH * length);
     if (block < 1) block = 1;
@@ -357,7 +367,7 @@ int NAME(count)(int form, int64_t d, int64_t n, const double *q, const float *qp
 }
 
 /* Float32 scores, row-major, of n queries against m candidates, both packed. */
-void NAME(dense)(int form, int64_t d, int64_t n, const float *qp, int64_t m, const float *ep, float *out) {
+EXPORT void NAME(dense)(int form, int64_t d, int64_t n, const float *qp, int64_t m, const float *ep, float *out) {
     int64_t length = d * (form == MODULUS ? 2 : 1);
     float s[ROWS * WIDTH] __attribute__((aligned(64)));
     for (int64_t p = 0; p < m; p += WIDTH)
@@ -373,8 +383,8 @@ void NAME(dense)(int form, int64_t d, int64_t n, const float *qp, int64_t m, con
 
 /* Count in a row-major matrix of given scores; NaN compares with nothing and is found beforehand. */
 #define COUNT_ROWS(name, number)                                                                     \
-    void NAME(name)(int64_t n, int64_t m, const number *scores, const int64_t *first,                \
-                    const number *goal, int64_t *better, int64_t *equal) {                           \
+    EXPORT void NAME(name)(int64_t n, int64_t m, const number *scores, const int64_t *first,         \
+                           const number *goal, int64_t *better, int64_t *equal) {                    \
         for (int64_t i = 0; i < n; i++, scores += m)                                                 \
             for (int64_t t = first[i]; t < first[i + 1]; t++)                                        \
                 for (int64_t j = 0; j < m; j += 1 << 20) {                                           \
@@ -392,8 +402,8 @@ COUNT_ROWS(count_rows_narrow, float)
 COUNT_ROWS(count_rows_wide, double)
 
 /* Count in lists of scores, one per query, start[i] .. start[i + 1]. */
-void NAME(count_lists)(int64_t n, const double *scores, const int64_t *start, const int64_t *first,
-                       const double *goal, int64_t *better, int64_t *equal) {
+EXPORT void NAME(count_lists)(int64_t n, const double *scores, const int64_t *start, const int64_t *first,
+                              const double *goal, int64_t *better, int64_t *equal) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t t = first[i]; t < first[i + 1]; t++) {
             int64_t over = 0, same = 0;
@@ -412,7 +422,7 @@ void NAME(count_lists)(int64_t n, const double *scores, const int64_t *start, co
 /* Read the registers, as the compiler's own check is not in the libraries of every cross compiler. */
 #include <cpuid.h>
 #define ALL(bits, of) (((of) & (bits)) == (bits))
-int kernel_level(void) {
+EXPORT int kernel_level(void) {
     const unsigned v3_1 = bit_FMA | bit_OSXSAVE | bit_AVX | bit_POPCNT, v3_7 = bit_AVX2 | bit_BMI | bit_BMI2;
     const unsigned v4_7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL;
     unsigned a, b, c, d, low, high, extended;
@@ -427,5 +437,5 @@ int kernel_level(void) {
     return ALL(v4_7, b) ? 2 : 1;
 }
 #elif BASE
-int kernel_level(void) { return 0; }
+EXPORT int kernel_level(void) { return 0; }
 #endif

@@ -100,7 +100,7 @@ def main() -> None:
         for name, files in cases.items():
             rows = sum(pl.scan_parquet(path).select(pl.len()).collect().item() for path in files)
             print(f"\n{name}: {len(files)} files, {rows:,} ranks; best of {REPEATS}")
-            command = ["-m", "evenrank.cli", "report", *map(str, files), "-o", str(page)]
+            command = ["-m", "evenrank", "report", *map(str, files), "-o", str(page)]
             runs = [run(*command) for _ in range(REPEATS)]
             seconds = min(wall for wall, _ in runs)
             show("evenrank report, as a subprocess", seconds, "s", SECONDS[name])

@@ -15,12 +15,12 @@ COMMANDS = {
     "import numpy": ["-c", "import numpy"],
     "import evenrank": ["-c", "import evenrank"],
     "every name of evenrank": ["-c", "from evenrank import *"],
-    "evenrank --help": ["-m", "evenrank.cli", "--help"],
-    "evenrank evaluate --help": ["-m", "evenrank.cli", "evaluate", "--help"],
-    "evenrank adjust": ["-m", "evenrank.cli", "adjust", "mrr=0.476", "--data", "wn18rr"],
-    "evenrank adjust --sizes": ["-m", "evenrank.cli", "adjust", "mrr=0.476", "--sizes", "40559x6268"],
-    "evenrank explore": ["-m", "evenrank.cli", "explore", "-q", "-o", f"{PAGES}/explorer.html"],
-    "evenrank leaderboard": ["-m", "evenrank.cli", "leaderboard", "-o", f"{PAGES}/leaderboard.html"],
+    "evenrank --help": ["-m", "evenrank", "--help"],
+    "evenrank evaluate --help": ["-m", "evenrank", "evaluate", "--help"],
+    "evenrank adjust": ["-m", "evenrank", "adjust", "mrr=0.476", "--data", "wn18rr"],
+    "evenrank adjust --sizes": ["-m", "evenrank", "adjust", "mrr=0.476", "--sizes", "40559x6268"],
+    "evenrank explore": ["-m", "evenrank", "explore", "-q", "-o", f"{PAGES}/explorer.html"],
+    "evenrank leaderboard": ["-m", "evenrank", "leaderboard", "-o", f"{PAGES}/leaderboard.html"],
 }
 
 

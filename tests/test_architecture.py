@@ -38,13 +38,13 @@ HEAVY = (
 
 
 def modules() -> dict[str, ast.Module]:
-    """All modules but the root's `__init__`, by dotted name."""
+    """All modules but the root's `__init__` and `__main__`, by dotted name."""
     return {
         ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
             path.read_text(encoding="utf-8")
         )
         for path in SOURCE.rglob("*.py")
-        if path != SOURCE / "__init__.py"
+        if path not in (SOURCE / "__init__.py", SOURCE / "__main__.py")
     }
 
 
@@ -90,7 +90,7 @@ def intruding(name: str, tree: ast.AST) -> list[str]:
 def test_the_root_holds_packages_and_exceptions_only():
     files = {path.name for path in SOURCE.iterdir() if path.is_file()}
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir()} - {"__pycache__"}
-    assert files == {"__init__.py", "errors.py", "py.typed"}
+    assert files == {"__init__.py", "__main__.py", "errors.py", "py.typed"}
     assert folders == PACKAGES - {"errors"}
 
 

@@ -158,7 +158,7 @@ def test_demo_shows_the_effect_of_adjusting():
 
 def test_rank_prints_the_table_and_saves_the_ranks(tmp_path):
     out = tmp_path / "ranks.parquet"
-    command = [sys.executable, "-m", "evenrank.cli", "rank", NATIONS, "--data", "nations", "-o", out]
+    command = [sys.executable, "-m", "evenrank", "rank", NATIONS, "--data", "nations", "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     kept = er.Ranks.load(out)
     assert done.stdout == f"{kept.evaluate()}\n"
@@ -230,7 +230,7 @@ def test_rank_notes_unseen_entities(tmp_path):
     er.models.save(model, tmp_path / "model.safetensors")
     command = ["rank", tmp_path / "model.safetensors", "--data", tmp_path]
     done = subprocess.run(
-        [sys.executable, "-m", "evenrank.cli", *map(str, command)], capture_output=True, text=True
+        [sys.executable, "-m", "evenrank", *map(str, command)], capture_output=True, text=True
     )
     assert done.returncode == 0
     assert "note: test: 1 of 1 triples have an entity or relation not seen in training" in done.stderr

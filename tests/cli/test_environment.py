@@ -16,7 +16,7 @@ ALONE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_POR
 def run(*arguments, **environment):
     """Run the command in a process of its own; return the exit code and what it wrote."""
     known = {name: value for name, value in os.environ.items() if name not in ALONE}
-    command = [sys.executable, "-m", "evenrank.cli", *arguments]
+    command = [sys.executable, "-m", "evenrank", *arguments]
     surroundings = known | {"PYTHONUTF8": "0"} | environment
     done = subprocess.run(command, capture_output=True, env=surroundings, timeout=120)
     return done.returncode, done.stdout, done.stderr.decode("latin-1")
@@ -75,7 +75,7 @@ def test_the_letters_for_other_encodings_are_ascii():
 @pytest.mark.skipif(sys.platform == "win32", reason="closes streams by a POSIX shell")
 @pytest.mark.parametrize(("closed", "code"), [("2>&-", 0), ("2>&- >&-", 0), (">&-", 0)])
 def test_closed_streams(closed, code):
-    command = " ".join([sys.executable, "-m", "evenrank.cli", *RANK])
+    command = " ".join([sys.executable, "-m", "evenrank", *RANK])
     done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, timeout=120)
     assert done.returncode == code
     assert (b"mrr" in done.stdout) == (">&-" not in closed.replace("2>&-", ""))

@@ -301,6 +301,6 @@ def test_there_are_a_hundred_mistakes_in_every_command():
 
 @pytest.mark.parametrize(("typed", "message"), MISTAKES[::45])
 def test_a_mistake_in_a_process_of_its_own(typed, message, files):
-    command = [sys.executable, "-m", "evenrank.cli", *shlex.split(typed)]
+    command = [sys.executable, "-m", "evenrank", *shlex.split(typed)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=files, timeout=120)
     check(done.returncode, done.stdout, done.stderr, message)

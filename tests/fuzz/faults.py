@@ -139,7 +139,7 @@ class Bench:
         if log:
             surroundings["FAULT_LOG"] = str(log)
         process = subprocess.Popen(
-            [sys.executable, "-m", "evenrank.cli", *words],
+            [sys.executable, "-m", "evenrank", *words],
             env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:

@@ -308,7 +308,7 @@ def checkpoint_folder(folder):
 
 def run(*words):
     subprocess.run(
-        [sys.executable, "-m", "evenrank.cli", *map(str, words)], check=True, capture_output=True
+        [sys.executable, "-m", "evenrank", *map(str, words)], check=True, capture_output=True
     )
 
 

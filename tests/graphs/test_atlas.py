@@ -547,7 +547,7 @@ def test_the_default_place_is_the_data_folder_of_the_user(monkeypatch):
 
 def run(*arguments, code=0):
     """Run the command; on failure, return the line on stderr."""
-    command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "evenrank", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr
     return done.stderr.removeprefix("evenrank: ").strip() if code else done.stdout

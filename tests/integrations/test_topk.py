@@ -638,7 +638,7 @@ def test_the_shell_reports_unlisted_targets(people):
         names = [(graph.entities[h], graph.relations[r], graph.entities[t]) for h, r, t in triples]
         (folder / f"{split}.txt").write_text("".join("\t".join(triple) + "\n" for triple in names))
     path.write_text("Bo\tknows well\tAda Lovelace\nHeads: Eve\t1\tYork\t1\nTails: \n")
-    command = [sys.executable, "-m", "evenrank.cli", "import", "anyburl", path, "--data", folder]
+    command = [sys.executable, "-m", "evenrank", "import", "anyburl", path, "--data", folder]
     done = subprocess.run([*command, "--lenient"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [

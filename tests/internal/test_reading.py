@@ -71,7 +71,7 @@ def test_pipes_in_folders_of_ranks_are_not_read(name, tmp_path):
 @POSIX
 def test_a_pipe_that_the_shell_opened_is_read(tmp_path):
     table = "model,data,mrr\nTransE,wn18rr,0.2\n"
-    line = f"printf '{table}' | {sys.executable} -m evenrank.cli adjust /dev/stdin --format csv"
+    line = f"printf '{table}' | {sys.executable} -m evenrank adjust /dev/stdin --format csv"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "TransE" in done.stdout

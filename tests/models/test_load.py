@@ -282,7 +282,7 @@ def test_damaged_files_of_torch(monkeypatch, file, trusted):
 
 def run(*arguments, code=0):
     done = subprocess.run(
-        [sys.executable, "-m", "evenrank.cli", "rank", *map(str, arguments)],
+        [sys.executable, "-m", "evenrank", "rank", *map(str, arguments)],
         capture_output=True,
         text=True,
     )

@@ -179,7 +179,7 @@ def folder(tmp_path):
 
 
 def called(*arguments):
-    command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "evenrank", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done

@@ -34,7 +34,7 @@ def raises(message, error=er.errors.EvenrankError):
 
 def run(*arguments, code=0, folder=None):
     """Run the command; on failure, return the line on stderr."""
-    command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "evenrank", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
     assert done.returncode == code, done.stderr
     if code:

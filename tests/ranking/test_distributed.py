@@ -511,7 +511,7 @@ def test_a_process_that_dies_ends_all(how):
 # The command ----------------------------------------------------------------------------------------
 
 
-def torchrun(count, *arguments, program=("-m", "evenrank.cli"), command="rank"):
+def torchrun(count, *arguments, program=("-m", "evenrank"), command="rank"):
     """Run the command as people do."""
     return subprocess.run(
         [

@@ -594,7 +594,7 @@ def finished(folder):
 
 
 def shell(*arguments):
-    command = [sys.executable, "-m", "evenrank.cli", "rank", *map(str, arguments)]
+    command = [sys.executable, "-m", "evenrank", "rank", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 

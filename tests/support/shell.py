@@ -15,7 +15,7 @@ NATIONS = next(path for path in MODELS if path.stem == "nations-transe")
 
 def run(*arguments: object, code: int = 0) -> str:
     """Run the command; return stdout, or on failure the single line of stderr."""
-    command = [sys.executable, "-m", "evenrank.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "evenrank", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Run as `python -m evenrank.cli`."""
+"""Run as `python -m evenrank`."""
 
 from evenrank.cli import main
 

@@ -85,6 +85,8 @@ class Option:
         The value to pass.
     flag : str, optional
         Name of the shell option, if it is not that of the parameter.
+    typed : str, optional
+        The value in the shell, if it is written in another way.
 
     Examples
     --------
@@ -95,11 +97,14 @@ class Option:
     ('candidates=', '--candidates')
     >>> Option("format", "pykeen", flag="model-format").in_shell()
     '--model-format pykeen'
+    >>> Option("sizes", {14541: 40932}, typed="14541x40932").in_shell()
+    '--sizes 14541x40932'
     """
 
     name: str
     value: Any = None
     flag: str | None = None
+    typed: str | None = None
 
     def __str__(self) -> str:
         """Format as a keyword argument."""
@@ -113,7 +118,8 @@ class Option:
         str
             The option, with its value if there is one.
         """
-        value = "" if self.value is None or self.value is True else f" {self.value}"
+        given = self.value if self.typed is None else self.typed
+        value = "" if given is None or given is True else f" {given}"
         return f"--{self.flag or self.name.replace('_', '-')}{value}"
 
 

@@ -130,6 +130,8 @@ rank nations/transe --data nations --filter dev -> no such split; got 'dev'
 rank nations/transe --data nations --split tset -> no such split; got 'tset'
 rank nations/transe --data nation -> no such folder or benchmark; got 'nation'
 rank nations/transe --data umls -> model and graph
+rank nations/transe --data nations --time aware -> the triples of nations have no times; leave out --time
+rank nations/transe --data nations --time never -> unknown value of --time; got 'never'; allowed: aware
 rank nations/transe --data nations --candidates 0 -> unknown candidates; got '0'
 rank nations/transe --data nations --candidates sampled:0 -> sampled
 rank nations/transe --data nations --threads 0 -> threads must be

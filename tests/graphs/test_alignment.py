@@ -72,6 +72,32 @@ def test_ranks_of_an_alignment():
     assert ranks.keys["side"].tolist() == ["target"] * 3 + ["source"] * 3
 
 
+def test_z_scores_know_that_both_directions_share_scores():
+    """If the task tells which ranks depend on each other; the names of entities do not."""
+    data = Alignment.of({"test": [[i, i] for i in range(30)]}, source=30, target=30)
+    task = data.task()
+    draw = np.random.default_rng(0)
+    scores = draw.normal(size=(30, 30))  # of sources and targets, the same in both directions
+
+    def score(queries, candidates):
+        rows = np.where(queries[:, :1] < 0, scores.T[queries[:, 1]], scores[queries[:, 0]])
+        return (
+            rows[:, candidates] if np.ndim(candidates) < 2 else np.take_along_axis(rows, candidates, 1)
+        )
+
+    ranks = er.rank(score, task, progress=False)
+    (note,) = (note for note in ranks.evaluate("z(mr)").notes if note.startswith("z: "))
+    assert note.startswith("z: ranks are taken as independent")
+    known = ranks.with_dependence(task.dependence())
+    assert not [note for note in known.evaluate("z(mr)").notes if note.startswith("z: ")]
+    null = er.chance("mr", task)
+    assert known.evaluate("z(mr)")["z(mr)"] == pytest.approx(
+        float((null.mean() - ranks.evaluate("mr")["mr"]) / null.std()), rel=1e-9
+    )
+    assert float(null.std()) == pytest.approx(task.simulated(er.MR, 20_000, 0).std(), rel=0.03)
+    assert abs(known.evaluate("z(mr)")["z(mr)"]) < abs(ranks.evaluate("z(mr)")["z(mr)"])
+
+
 def test_the_layout_of_dbp15k(tmp_path):
     data = Alignment.load(write(tmp_path / "zh_en", FILES))
     assert str(data) == "zh_en: 4 and 5 entities; links: train 1, test 3"
@@ -95,8 +121,9 @@ def test_links_that_are_not_split_are_drawn(tmp_path):
     assert len(seeds) == 3
     with raises(r"too few links to split; got 3 links, train=0.1"):
         Alignment.load(folder, train=0.1)
-    with raises("train must be a share of the links between 0 and 1; got 30"):
-        Alignment.load(folder, train=30)
+    for wrong in (30, "0.3", None):
+        with raises(f"train must be a share of the links between 0 and 1; got {wrong!r}"):
+            Alignment.load(folder, train=wrong)
 
 
 def test_the_layout_of_openea(tmp_path):
@@ -123,8 +150,10 @@ def test_the_layout_of_openea(tmp_path):
 def test_several_links_of_an_entity_are_said():
     data = Alignment.of({"train": [[0, 0]], "test": [[0, 1], [1, 2], [2, 2]]}, source=3, target=3)
     assert data.remarks == (
-        "1 sources and 1 targets have several links: each answer is ranked, and the others are filtered",
+        "1 source and 1 target have several links: each answer is ranked, and the others are filtered",
     )
+    one = Alignment.of({"test": [[0, 1], [0, 2]]}, source=3, target=3)
+    assert one.remarks[0].startswith("1 source has several links: ")
     assert Alignment.of({"test": [[0, 1], [1, 2]]}, source=3, target=3).remarks == ()
 
 
@@ -146,10 +175,26 @@ def test_files_that_are_damaged_or_missing(tmp_path):
         r"none: no entities of two graphs; got ref_ent_ids; allowed: ent_ids_1 and ent_ids_2, or"
     ):
         Alignment.load(write(tmp_path / "none", {"ref_ent_ids": "0\t1\n"}))
-    with raises(r"no such folder of an alignment; got 'nowhere'"):
+    with raises(r"no such folder of an alignment; got 'nowhere'; pass the folder with ent_ids_1"):
         Alignment.load("nowhere")
+    with raises(r"no such folder of an alignment; got 'nations'"):
+        Alignment.load("nations")  # a graph
+    with raises("not the path of an alignment; got int"):
+        Alignment.load(3)
     with raises(r"holds two graphs to align; got links between their entities; load it with evenrank"):
         er.load(write(tmp_path / "graph", FILES))
+
+
+def test_benchmarks_are_found_by_name(tmp_path, monkeypatch):
+    write(tmp_path / "DBP15K_zh_en", FILES)
+    monkeypatch.setenv("EVENRANK_DATA", str(tmp_path))
+    assert (
+        str(Alignment.load("dbp15k-zh-en")) == "DBP15K_zh_en: 4 and 5 entities; links: train 1, test 3"
+    )
+    with raises(
+        r"evenrank cannot download DBP15K \(ja-en\); get its files from https://.*, and pass their"
+    ):
+        Alignment.load("dbp15k-ja-en")
 
 
 def test_arguments_that_cannot_be_used():

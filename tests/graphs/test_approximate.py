@@ -1,13 +1,14 @@
 """Data sets that nobody counted: bounds that contain the truth, labels, and what makes them exact."""
 
 import json
+import re
 
 import pytest
 from shell import run
 
 import evenrank as er
 from evenrank.graphs import approximate, atlas, registry
-from evenrank.published import adjust_table
+from evenrank.published import adjust_table, approximate_notes
 
 METRICS = ("mrr", "hits@1", "hits@10", "hits@100", "mr", "1/gmr")
 COUNTED = [
@@ -33,6 +34,65 @@ def test_bounds_contain_the_chance_levels_of_every_data_set_that_was_counted(nam
                     low, high = sorted(float(null.mean()) for null in limits.nulls(metric, sizes.total))
                     exact = er.chance(metric, sizes).mean()
                     assert low * (1 - 1e-12) <= exact <= high * (1 + 1e-12), metric
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_limits_below_values_contain_their_index_and_z(name, monkeypatch):
+    """As if it had not been counted; z-scores of independent ranks."""
+    limits = approximate.bounds(registry.find(name))
+    monkeypatch.setattr(atlas, "bounds", lambda *_, **__: limits)
+    exact = er.adjust({"mrr": 0.2, "hits@10": 0.3, "mr": 180}, data=name, chance="independent")
+    values = {er.parse(metric): exact[metric] for metric in ("mrr", "hits@10", "mr")}
+    lines = approximate_notes(name, values, er.atlas(name).total)[1:]
+    for (metric, _), line in zip(values.items(), lines, strict=True):
+        said = re.findall(r"(chance|index|z) (\S+) to ([^\s,]+(?:,\d{3})*)", line)
+        assert [form for form, _, _ in said] == ["chance", "index", "z"], line
+        for form, low, high in said:
+            low, high = (float(text.replace(",", "")) for text in (low, high))
+            slack = 5e-5 + 5e-4 * max(abs(low), abs(high))  # of the digits that are shown
+            assert low - slack <= exact[f"{form}({metric})"] <= high + slack, line
+
+
+def test_raw_and_sampled_ranking_need_no_approximation():
+    """All entities are candidates, or as many negatives as the protocol says."""
+    raw = er.adjust({"mrr": 0.54}, data="YAGO3-10", filter=None)
+    assert raw.protocol.data == "yago310"
+    assert not [note for note in raw.notes if "approximate" in note]
+    assert run("atlas", "show", "yago310", "--filter", "none").splitlines()[-3].startswith("yago310: ")
+    assert atlas.label("yago310", protocol="grail") == "yago310"
+    assert "approximate" not in run("adjust", "hits@10=0.8", "--data", "yago310", "--protocol", "grail")
+    assert "from" not in run("chance", "mrr", "--data", "yago310", "--filter", "none")
+    assert atlas.label("yago310", protocol="libkge") == "yago310 (approximate)"
+
+
+def test_sizes_with_and_without_unseen_entities():
+    """PyKEEN publishes those without; others are taken, and said, where one of them is not known."""
+    assert atlas.facts("yago310", unseen="drop")[1:] == (
+        123_143,
+        37,
+        {"train": 1_079_040, "valid": 4_978, "test": 4_982},
+    )
+    assert atlas.bounds("yago310", unseen="drop").most == 123_143
+    assert er.atlas("yago310", protocol="pykeen").total == 2 * 4_982
+    for name, unseen, words in (
+        ("pharmkg8k", "keep", " (without those not seen in training)"),
+        ("pharmkg8k", "drop", ""),
+        ("codexlarge", "keep", ""),
+        ("codexlarge", "drop", " (with those not seen in training)"),
+    ):
+        (note,) = (
+            note
+            for note in er.adjust({"mrr": 0.3}, data=name, unseen=unseen).notes
+            if note.startswith("approximate")
+        )
+        assert f" entities{words} are taken. If up to 80%" in note
+    raw = er.adjust({"mrr": 0.3}, data="pharmkg8k", filter=None)  # with unknown entities
+    assert raw.notes[-1].endswith(" entities (without those not seen in training) are taken.")
+
+
+def test_a_metric_that_is_always_best_with_the_fewest_candidates():
+    notes = er.adjust({"hits@5000": 0.8}, data="pharmkg8k").notes
+    assert notes[-1] == "hits@5000: chance 0.6899 to 1.000"
 
 
 def test_for_the_mrr_at_123_thousand_candidates_the_bounds_are_tight():
@@ -135,9 +195,19 @@ def test_data_sets_known_by_name_only_say_how_to_go_on():
     message = run("adjust", "mrr=0.54", "--data", "wikikg90m-v2", code=2)
     assert message.endswith(
         "only the number of entities of this data set is known; got WikiKG90Mv2, with 91,230,610 "
-        "entities; pass sizes, e.g. 91230610x1000 for that many candidates of each of 1,000 targets"
+        "entities; adjust and chance take --sizes 91230610x1000 for that many candidates of each of "
+        "1,000 targets; for exact numbers, get the files from https://ogb.stanford.edu/docs/lsc/wikikg90mv2/"
+        " and count them by `evenrank atlas build FOLDER`"
+    )
+    with pytest.raises(er.errors.InputError, match=r"take sizes=\{91230610: 1000\} for that many"):
+        er.adjust({"mrr": 0.54}, data="wikikg90m-v2")
+    assert er.adjust({"mrr": 0.54}, sizes={91230610: 1000})["index(mrr)"] == pytest.approx(
+        0.54, rel=1e-6
     )
     assert "0.54" in run("adjust", "mrr=0.54", "--sizes", "91230610x1000")
-    assert "the atlas has no such data set; got 'cn-dbpedia'" in run(
-        "adjust", "mrr=0.54", "--data", "cn-dbpedia", code=2
+    message = run("adjust", "mrr=0.54", "--data", "cn-dbpedia", code=2)
+    assert "the atlas has no such data set; got 'cn-dbpedia'; did you mean dbpedia50 or" in message
+    assert message.endswith(
+        "Or count the files of a graph by `evenrank atlas build FOLDER`; adjust and chance also take "
+        "numbers of candidates, as in --sizes 14541x40932"
     )

@@ -96,8 +96,8 @@ def test_inference_graphs_are_ranked_with_the_relations_of_training(layout, tmp_
     assert [named(graph, split) for split in ("train", "valid", "test")] == [NEW, VALID, TEST]
     assert list(graph.splits) == ["train", "valid", "test"]
     assert graph.remarks == (
-        "the graph is the inference graph, 3 triples, split train; the 3 triples among 3 entities of "
-        "the training graph only number the relations",
+        "the split train is the inference graph, 3 triples; relations are numbered as in the training "
+        "graph, whose 3 triples and 3 entities are left out",
     )
     # (x, r, ?) has the answers y and z, (y, t, ?) one: among the entities of the inference graph alone
     assert graph.task("test", sides="tail").candidates.tolist() == [2, 3]
@@ -128,14 +128,17 @@ def test_triples_of_the_training_graph_among_these_entities_are_filtered(tmp_pat
     graph = er.load(write(tmp_path, train=train, inference=NEW, inference_test=TEST))
     assert list(graph.splits) == ["train", "test", "training"]
     assert named(graph, "training") == [("x", "r", "x")]
-    assert "1 of its triples are between these entities: split training" in graph.remarks
+    assert (
+        "split training holds the triples of the training graph between entities of the inference "
+        "graph, which are filtered: 1" in graph.remarks
+    )
     assert graph.task("test", sides="tail").candidates.tolist() == [1, 3]
 
 
 def test_an_inference_graph_without_its_training_graph_is_a_graph(tmp_path):
     graph = er.load(write(tmp_path, inference=NEW, inference_test=TEST))
     assert list(graph.splits) == ["train", "test"]
-    assert graph.remarks == ("the graph is the inference graph, 3 triples, split train",)
+    assert graph.remarks == ("the split train is the inference graph, 3 triples",)
 
 
 def test_an_inference_graph_needs_names(tmp_path):
@@ -202,7 +205,10 @@ def test_a_pair_of_folders_is_loaded_as_its_inference_graph(tmp_path):
     assert graph.relations == ("b", "z", "new")  # as in training, then the others
     assert er.load(inference).relations == ("b", "new", "z")
     assert [named(graph, split) for split in ("train", "valid", "test")] == list(files.values())
-    assert any("the training graph only number the relations" in note for note in graph.remarks)
+    assert graph.remarks == (  # and not that there is an inference graph beside the training graph
+        "the split train is the inference graph, 2 triples; relations are numbered as in the training "
+        "graph, whose 2 triples and 2 entities are left out",
+    )
     assert graph.task("test", sides="tail").candidates.tolist() == [2]
     named_ = er.load(train, inference=inference, name="pair", unseen="drop")
     assert named_.name == "pair"
@@ -233,6 +239,8 @@ def test_graphs_that_do_not_belong_together(tmp_path):
         er.load(train, inference="nowhere")
     with pytest.raises(InputError, match=r"not the path of an inference graph; got int"):
         er.load(train, inference=3)
+    with pytest.raises(InputError, match=r"kinships\.parquet: the inference graph shares no relation"):
+        er.load("nations", inference="kinships")  # which come with the package
     (tmp_path / "ids").mkdir()
     (tmp_path / "ids" / "train.del").write_text("0 0 1\n")
     (tmp_path / "ids" / "entity_ids.del").write_text("0\ta\n1\tb\n")

@@ -143,7 +143,7 @@ def test_the_files_of_betae(tmp_path):
         ]
     some = ("1p", "2u", "up")
     assert sorted(read.task(*some).candidates) == sorted(drawn.task(*some).candidates)
-    with raises(r"1p: one of the easy answers is no entity; got [0-9]+; allowed: 0 to 3"):
+    with raises(r"1p: a query has an entity that does not exist; got query \[.*\]; allowed: 0 to 3"):
         Queries.load(tmp_path, entities=4)
     with raises(r"has no file valid-queries.pkl; got .*; allowed: valid-queries.pkl, valid-easy"):
         Queries.load(tmp_path, entities=14, split="valid")
@@ -182,5 +182,23 @@ def test_arguments_that_cannot_be_used():
         "queries 1p need two lists of answers each; got 1 queries, 0 lists of easy and 1 of hard"
     ):
         Queries.of({"1p": ([[0, 0]], [], [[1]])}, entities=10)
+    with raises(
+        "queries 1p must be rows, their easy answers and their hard answers; got .*; allowed: three"
+    ):
+        Queries.of({"1p": [[0, 0]]}, entities=10)
+    with raises("1p: hard answers must be a column of whole numbers; got .*'a'"):
+        Queries.of({"1p": ([[0, 0]], [[]], [["a"]])}, entities=10)
+    with raises("1p: one of the easy answers is no entity; got 12; allowed: 0 to 9"):
+        Queries.of({"1p": ([[0, 0]], [[12]], [[1]])}, entities=10)
+    with raises("1p: easy answers must be whole; got 0.5"):  # and is not taken for 0
+        Queries.of({"1p": ([[0, 0]], [[0.5]], [[1]])}, entities=10)
+    with raises("1p: hard answers must be a list of ids for each query; got 1"):
+        Queries.of({"1p": ([[0, 0]], [[]], [1])}, entities=10)
+    with raises(
+        r"2i: a query has an entity that does not exist; got query \[0, 0, 10, 11\]; allowed: 0 to 9"
+    ):
+        Queries.of({"2i": ([[0, 11, 3, 12], [0, 0, 10, 11]], [[], []], [[1], [1]])}, entities=10)
+    with raises(r"queries up have 5 entries: entities and relations in order; got 4 in \[0, 0, 1, 0\]"):
+        Queries.of({"up": ([[0, 0, 1, 0]], [[]], [[1]])}, entities=10)
     with raises("there are no queries of this structure; got 'pi'; allowed: 1p"):
         Queries.of({"1p": ([[0, 0]], [[]], [[1]])}, entities=10).task("pi")

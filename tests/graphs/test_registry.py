@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 import shared
 import substitute
@@ -112,6 +113,9 @@ def test_entries_agree_with_the_files(entry):
     assert {split: len(triples) for split, triples in graph.splits.items()} == entry.splits
     assert graph.hash == entry.hash
     registry.check(entry, graph, folder)
+    seen = graph.drop_unseen()
+    facts = np.concatenate([seen.splits["test"], *(seen.times[s] for s in seen.times if s == "test")], 1)
+    assert entry.duplicates == len(facts) - len(np.unique(facts, axis=0))
 
 
 @shared.needs("datasets", "benchmarks")

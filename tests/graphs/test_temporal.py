@@ -11,6 +11,7 @@ import pytest
 import shared
 from hypothesis import given
 from hypothesis import strategies as st
+from shell import run
 
 import evenrank as er
 from evenrank.errors import InputError
@@ -164,6 +165,22 @@ def test_static_models_ignore_the_time():
         assert len(er.rank(one, graph.task("test"), progress=False)) == 20
 
 
+def test_the_shell_chooses_the_filter_by_time(tmp_path):
+    rows = [[0, 0, 1, 0], [0, 0, 2, 1], [3, 0, 1, 1], [0, 0, 3, 1]]
+    folder = write(tmp_path / "g", train="".join("\t".join(map(str, r)) + "\n" for r in rows))
+    table = np.random.default_rng(2).normal(size=(5, 4))
+    model = er.models.DistMult(entity=table[:4], relation=table[4:])
+    er.models.save(model, tmp_path / "m.safetensors")
+    graph = er.load(folder)
+    for time in ("aware", "overlap", "agnostic"):
+        file = tmp_path / f"{time}.parquet"
+        said = ("--split", "train", "--time", time, "--quiet", "-o", file)
+        run("rank", tmp_path / "m.safetensors", "--data", folder, *said)
+        ranks = er.Ranks.load(file)
+        assert ranks.candidates.tolist() == graph.task("train", time=time).candidates.tolist()
+        assert ranks.protocol.extra["time"] == f"{time} filter"
+
+
 def test_times_belong_to_the_graph():
     rows = [[0, 0, 1, 2], [0, 0, 1, 3], [1, 0, 0, 2]]
     graph = Graph.of(rows, test=[[0, 0, 2, 2]])
@@ -188,12 +205,21 @@ def test_times_belong_to_the_graph():
 def test_arrays_and_filters_that_cannot_be_used():
     with raises(r"the splits have different numbers of columns; got train 4, test 3"):
         Graph.of([[0, 0, 1, 2]], test=[[0, 0, 1]])
-    with raises(r"train row 0: not the id of a time; got -1; allowed: a whole number from 0"):
-        Graph.of([[0, 0, 1, -1]])
+    for wrong in (-1, 0.5, 2**53):
+        with raises(
+            rf"train row 0: not the id of a time; got {wrong}.*; allowed: a whole number from 0 to"
+        ):
+            Graph.of([[0, 0, 1, wrong]])
     with raises(r"train must be an array of ids, a row per triple; got shape \(1, 6\) of int64"):
         Graph.of([[0, 0, 1, 2, 3, 4]])
-    with raises(r"the triples of graph have no times; got time='aware'"):
+    with raises(r"the triples of graph have no times; leave out time='aware'"):
         Graph.of([[0, 0, 1]]).task("train", time="aware")
+    temporal_graph = Graph.of([[0, 0, 1, 2]])
+    with raises(
+        r"the protocol tkbc filters known answers at the time of the query; got 'agnostic'; leave"
+    ):
+        temporal_graph.task("train", protocol="tkbc", time="agnostic")
+    assert len(temporal_graph.task("train", protocol="tkbc", time="aware")) == 2
     with raises(r"unknown filter by time; got 'never'; allowed: aware, overlap, agnostic"):
         Graph.of([[0, 0, 1, 2]]).task("train", time="never")
 
@@ -272,15 +298,19 @@ def test_dictionaries_name_ids(tmp_path):
     assert again.hash == ids.hash
 
 
-BAD = {
-    "2014-02-30": "not a time",
-    "2014-13-01": "not a time",
-    "31.05.2014": "not a time",
-    "12345": None,  # a number, unless others are dates
-    "2014-05-31T12": "not a time",
-    "####-05-##": "not a time",
-    "-": "expected 3 fields",
-}
+BAD = (
+    *(
+        "2014-02-30",
+        "2014-13-01",
+        "31.05.2014",
+        "2014/05/31",
+        "2014-05-31T12",
+        "####-05-##",
+        "-",
+        "None",
+    ),
+    "12345",  # an id, unless others are dates
+)
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -288,10 +318,41 @@ def test_a_bad_date_is_named_by_file_and_line(text, tmp_path):
     train = "a\tr\tb\t2014-01-01\nb\tr\tc\t2014-01-02\n"
     folder = write(tmp_path, train=train, test=f"a\tr\tc\t2014-01-01\nc\tr\ta\t{text}\n")
     with raises(
-        rf"test.txt:2: not a time; got {text!r}; allowed: a whole number, or a date such as 2014-05-31, "
-        "with # for unknown digits"
+        rf"test.txt:2: not a time; got {text!r}; allowed: dates such as 2014-05-31, with # for unknown "
+        "digits; or whole numbers in all lines; correct the line, or remove the columns after the third "
     ):
         er.load(folder)
+
+
+@pytest.mark.parametrize("ends", ["None", "-", "unknown\t2014", "2014\t-"])
+def test_a_bad_date_in_the_first_line_is_named_too(ends, tmp_path):
+    """Rather than the number of columns, if others of the first lines have times."""
+    other = "2015\t2016" if "\t" in ends else "2015"
+    folder = write(tmp_path, train=f"a\tr\tb\t{ends}\nb\tr\tc\t{other}\n")
+    wrong = next(part for part in ends.split("\t") if part != "2014")
+    with raises(rf"train.txt:1: not a time; got {wrong!r}; allowed"):
+        er.load(folder)
+
+
+def test_seconds_since_1970_are_ids_of_times(tmp_path):
+    """Without an array of all ids up to them."""
+    train = "a\tr\tb\t1388534400\nb\tr\tc\t1401494400000\n"
+    graph = er.load(write(tmp_path, train=train, test="a\tr\tc\t1388534400\n"))
+    assert "times      2" in str(graph)  # that occur, not all ids
+    assert any(text == "2 times; triples hold at time points" for _, text in graph.findings())
+    task = graph.task("test", sides="tail")
+    assert task.candidates.tolist() == [2]
+    assert task.keys["time"].tolist() == [1388534400]
+    assert er.atlas(graph)["candidates"].tolist() == [2, 3]
+    spans = Graph.of([[0, 0, 1, 1388534400, 1401494400]], test=[[0, 0, 2, 1388534400, 1388534401]])
+    assert spans.task("test", sides="tail", time="overlap").candidates.tolist() == [2]
+    assert spans.task("test", sides="tail").keys["time"].tolist() == ["1388534400 to 1388534401"]
+
+
+def test_days_whose_year_may_come_last_are_noted(tmp_path):
+    graph = er.load(write(tmp_path, train="a\tr\tb\t31-05-14\nb\tr\tc\t30-06-14\n"))
+    assert graph.remarks == ("30-06-14 is read as a day of the year 30",)
+    assert graph.instants == ("0030-06-14", "0031-05-14")
 
 
 def test_a_missing_time_and_splits_of_different_width_are_named(tmp_path):

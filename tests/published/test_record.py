@@ -332,8 +332,11 @@ def test_the_shell_checks_and_adds_rows(tmp_path):
 # Beside PyKEEN ------------------------------------------------------------------------------------
 
 
+RUNS = {"kinships": 579, "wn18rr": 276, "fb15k237": 274, "yago310": 91}  # of the 1,220 of the file
+
+
 @needs("published/pykeen_ablation.csv.gz")
-@pytest.mark.parametrize("data", ["kinships", "wn18rr", "fb15k237"])
+@pytest.mark.parametrize("data", RUNS)
 @pytest.mark.parametrize("side", ["both", "tail", "head"])
 def test_the_runs_of_pykeen_ranked_as_many_tasks_as_the_atlas_counts(data, side):
     """Hits of n tasks are whole numbers over n, and sums of realistic ranks are halves, in all digits.
@@ -345,7 +348,8 @@ def test_the_runs_of_pykeen_ranked_as_many_tasks_as_the_atlas_counts(data, side)
     ).filter(pl.col("data") == data, pl.col("side") == side)
     hits = frame.filter(pl.col("metric").str.starts_with("hits"))["value"].to_numpy()
     ranks = frame.filter(pl.col("metric") == "mr")["value"].to_numpy()
-    assert len(hits) == 4 * len(ranks) > 1000
+    assert len(hits) == 4 * len(ranks)
+    assert len(ranks) == RUNS[data]
 
     def off(unseen):
         tasks = er.atlas(data, "test", side, unseen=unseen).total

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from evenrank._internal.columns import errors_name_file, is_whole
 from evenrank._internal.names import COUNTS, folded
 from evenrank._internal.reading import as_utf8, content
-from evenrank._internal.table import Table, defined, figure
+from evenrank._internal.table import Table, defined
 from evenrank.cli._command import check_place
 from evenrank.cli._output import echo_json, print_table, show
 from evenrank.cli._shell import (
@@ -35,16 +35,13 @@ from evenrank.cli._shell import (
     app,
 )
 from evenrank.errors import InputError
-from evenrank.graphs import atlas, load, registry
-from evenrank.graphs.approximate import MOST_ANSWERS, SUFFIX
-from evenrank.metrics.adjusted import index
+from evenrank.graphs import atlas, load
 from evenrank.metrics.answers.null import QueryNull
 from evenrank.metrics.chance import Chance, Method, read_sizes
 from evenrank.metrics.chance import chance as null_distribution
 from evenrank.metrics.metric import Metric
 from evenrank.metrics.tally import Histogram
-from evenrank.published import adjust, adjust_table, baseline
-from evenrank.ranks import Evaluation
+from evenrank.published import adjust, adjust_table, approximate_notes, baseline
 from evenrank.ranks.files import numbers, of_rankings, read_table
 from evenrank.ranks.rankings import Rankings
 from evenrank.ranks.task import Task
@@ -116,7 +113,9 @@ def chance_command(
         "chance": null.chance,
         "method": mean.method if null.std().method in (mean.method, "quadrature") else null.std().method,
     }
-    limits = None if data is None else atlas.bounds(data)
+    limits = None
+    if data is not None:
+        limits = atlas.bounds(data, filter=KNOWN[filter_], unseen=unseen, protocol=protocol)
     if limits is not None:
         content |= {"candidates": f"approximate: {limits.least:,} to {limits.most:,}"}
         ends = sorted(float(end.mean()) for end in limits.nulls(str(null.metric), null.count))
@@ -211,10 +210,11 @@ def adjust_command(
         chance=_known(chance, sizes),
     )
     if protocol is not None:
-        about = {"data": atlas.facts(str(data)).data, "split": split, "preset": protocol}
-        made = replace(made, protocol=made.protocol.updated(about))
-    if data is not None:
-        made = replace(made, notes=(*made.notes, *_approximate(data, made)))
+        about = {"data": atlas.label(str(data), protocol=protocol), "split": split, "preset": protocol}
+        single = {metric: made[metric] for metric in made.expressions if isinstance(metric, Metric)}
+        total = 0 if ranked is None else ranked.total
+        notes = approximate_notes(str(data), single, total, protocol=protocol)
+        made = replace(made, protocol=made.protocol.updated(about), notes=(*made.notes, *notes))
     if chance == "scorer" and made.protocol.chance != "scorer":
         raise InputError(
             "the atlas does not tell which ranks of a random scorer depend on each other",
@@ -239,30 +239,6 @@ def check_protocol(protocol: str | None, data: str | None, filter_: str, unseen:
     if other:
         what = f"the protocol {protocol} determines the filter, and which entities are kept"
         raise InputError(what, got=other, do="leave it out")
-
-
-def _approximate(data: str, made: Evaluation[Any]) -> tuple[str, ...]:
-    """Say how far the chance levels of a data set that nobody counted may be off."""
-    limits = atlas.bounds(data)
-    if limits is None:
-        return ()
-    targets = int(str(made.protocol.extra["tasks"]).replace(",", ""))
-    name = registry.find(atlas.facts(data).data.removesuffix(SUFFIX)).title
-    lines = [
-        f"approximate: nobody counted the candidates of {name}; all of its {limits.most:,} entities are "
-        f"taken. If up to {MOST_ANSWERS:.0%} of them were known answers and filtered:"
-    ]
-    for metric in made.expressions:
-        if not isinstance(metric, Metric):
-            continue
-        nulls = limits.nulls(metric, targets)
-        levels = sorted(float(null.mean()) for null in nulls)
-        indices = sorted(index(null)(made[metric]) for null in nulls)
-        lines.append(
-            f"{metric}: chance {figure(levels[0])} to {figure(levels[1])}, "
-            f"index {figure(indices[0])} to {figure(indices[1])}"
-        )
-    return tuple(lines)
 
 
 def _known(chance: Chance | None, sizes: str | None) -> Chance:

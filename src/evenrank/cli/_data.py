@@ -29,6 +29,7 @@ from evenrank.cli._shell import (
 )
 from evenrank.errors import InputError, for_shell
 from evenrank.graphs import Unseen, atlas, load, registry, where
+from evenrank.graphs.approximate import SUFFIX
 from evenrank.graphs.graph import SPLITS, described
 from evenrank.metrics.chance import chance
 from evenrank.metrics.tally import Histogram
@@ -201,15 +202,22 @@ def atlas_list(form: FormatOption = "table") -> None:
     for kept in sorted(map(atlas.facts, every), key=lambda facts: facts.entities):
         dropped = atlas.facts(kept.data, unseen="drop")
         if kept == dropped:
-            rows.append(_of_test(kept, "keep") | {"unseen": "either"})
+            rows.append(_of_test(kept, "keep") | {"unseen": _treatment(kept.data)})
         else:
             rows += [_of_test(kept, "keep"), _of_test(dropped, "drop")]
     notes = [
         f"Mean number of candidates and chance levels: test triples, both sides, filtered; {INCLUDED}.",
-        "Approximate: nobody counted the known answers; all entities are taken as candidates.",
+        "Approximate: nobody counted the known answers; all entities are taken as candidates, those not "
+        "seen in training included (keep) or not (drop).",
     ]
     optional = ("valid", "relations", "train", "test", "entities", "chance(hits@10)")
     show_rows(rows, 2, notes, form, optional=optional)
+
+
+def _treatment(data: str) -> str:
+    """Say whether the sizes of a data set count entities not seen in training: "either" if all are."""
+    name = data.removesuffix(SUFFIX)
+    return "either" if name == data else registry.find(name).unseen
 
 
 def _of_test(facts: atlas.Facts, unseen: Unseen) -> Row:
@@ -244,12 +252,13 @@ def atlas_show(
         for split in atlas.splits(data, unseen=unseen)
         for side in get_args(atlas.Sides)
     ]
-    limits = atlas.bounds(data)
+    limits = atlas.bounds(data, filter=KNOWN[filter_], unseen=unseen)
+    name = atlas.label(data, filter=KNOWN[filter_], unseen=unseen)
     if form == "json":
         more = {} if limits is None else {"bounds": limits._asdict()}
-        echo_json(facts._asdict() | protocol | more | {"rows": rows})
+        echo_json(facts._asdict() | {"data": name} | protocol | more | {"rows": rows})
         return
-    size = f"{facts.data}: {facts.entities:,} entities, {facts.relations:,} relations"
+    size = f"{name}: {facts.entities:,} entities, {facts.relations:,} relations"
     words = "; ".join(f"{name}: {value}" for name, value in protocol.items())
     optional = ("sizes", "least", "most", "chance(mr)")
     notes = [size, f"{words}; {INCLUDED}"]

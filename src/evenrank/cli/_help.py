@@ -17,8 +17,8 @@ PANELS = {
     "Arguments": "",
     "Input": "kind data columns sizes model_format trust_pickle names qrels order relevant settled "
     "lenient skip_damaged full model value name percent year source own",
-    "Protocol": "split sides filter_ unseen candidates outside answers unretrieved queries protocol "
-    "ties chance",
+    "Protocol": "split sides filter_ time unseen candidates outside answers unretrieved queries "
+    "protocol ties chance",
     "Metrics": "metric by sort reverse min_count average every_average empty list_all",
     "Statistics": "interval level unit samples seed runs baseline across_data test correction on mixed "
     "estimator gamma vary method replace",

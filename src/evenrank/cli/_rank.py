@@ -41,6 +41,7 @@ from evenrank.cli._shell import (
 )
 from evenrank.errors import InputError, Option, for_shell
 from evenrank.graphs import Graph, Unseen, atlas, load
+from evenrank.graphs.instants import Time
 from evenrank.graphs.make_task import Candidates
 from evenrank.metrics.chance import Dependence
 from evenrank.metrics.grammar import parse
@@ -85,6 +86,13 @@ def rank_command(
     split: Annotated[str, typer.Option(help="Split to rank.")] = "test",
     sides: Annotated[Sides, typer.Option(help="Sides to predict; both means tail and head.")] = "both",
     filter_: SplitsOption = "all",
+    time: Annotated[
+        Time | None,
+        typer.Option(
+            help="Temporal graphs: filter known answers at the time of the query (aware, the default), "
+            "at overlapping times, or at any time (agnostic)."
+        ),
+    ] = None,
     candidates: Annotated[
         str,
         typer.Option(
@@ -179,6 +187,7 @@ def rank_command(
             seed=seed,
             outside=outside,
             protocol=protocol,
+            time=time,
         )
 
     if rule is not None:  # the graph is known, so that errors in options come before the work

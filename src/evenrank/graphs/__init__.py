@@ -21,6 +21,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
@@ -114,7 +115,7 @@ def load(
     if bundled.is_file():
         with as_file(bundled) as file:
             return _load(file, name, unseen, columns)
-    own = _own(entry)
+    own = own_folder(entry)
     if own is not None:
         return _load(own, name, unseen, columns, entry)
     from evenrank.graphs.download import fetch
@@ -146,7 +147,7 @@ def where(entry: Entry) -> Place:
 
     if _bundled(entry).is_file():
         return "bundled"
-    if _own(entry) is not None:
+    if own_folder(entry) is not None:
         return "EVENRANK_DATA"
     if cached(entry):
         return "cache"
@@ -162,12 +163,14 @@ def _pair(
 ) -> Graph:
     """Load the inference graph of an inductive pair; each is a folder or the name of a benchmark."""
     check_type(inference, str | os.PathLike, "not the path of an inference graph")
-    first, second = (_folder(path) for path in (training, inference))
-    return _load(first, name or second.resolve().name, unseen, columns, inference=second)
+    with ExitStack() as opened:
+        first, second = (_place(path, opened) for path in (training, inference))
+        name = name or second.resolve().name.removesuffix(".parquet")
+        return _load(first, name, unseen, columns, inference=second)
 
 
-def _folder(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of a graph, or of a benchmark."""
+def _place(path: str | os.PathLike[str], opened: ExitStack) -> Path:
+    """Return the folder or file of a graph, or of a benchmark."""
     folder = expanded(path)
     if path and os.path.exists(folder):
         return folder
@@ -175,9 +178,12 @@ def _folder(path: str | os.PathLike[str]) -> Path:
     if entry is None:
         do = registry.near(str(path))
         raise InputError("no such folder or benchmark", got=repr(str(path)), do=do)
+    bundled = _bundled(entry)
+    if bundled.is_file():
+        return opened.enter_context(as_file(bundled))
     from evenrank.graphs.download import fetch
 
-    return _own(entry) or fetch(entry)
+    return own_folder(entry) or fetch(entry)
 
 
 def _load(
@@ -208,7 +214,7 @@ def _bundled(entry: Entry) -> Traversable:
     return files(__name__) / "bundled" / f"{entry.name}.parquet"
 
 
-def _own(entry: Entry) -> Path | None:
+def own_folder(entry: Entry) -> Path | None:
     """Find the folder of a benchmark under EVENRANK_DATA, by any of its names."""
     given = os.environ.get("EVENRANK_DATA")
     if not given:

@@ -31,6 +31,7 @@ from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import expanded
 from evenrank._internal.reading import content, translated
 from evenrank.errors import InputError
+from evenrank.graphs import registry
 from evenrank.graphs.text import Table, read_text
 from evenrank.ranks.lists import Lists
 from evenrank.ranks.protocol import All, Described, Protocol
@@ -149,7 +150,8 @@ class Alignment:
         Parameters
         ----------
         path : path or str
-            A folder in the layout of DBP15K or OpenEA (see `evenrank.graphs.alignment`).
+            A folder in the layout of DBP15K or OpenEA (see `evenrank.graphs.alignment`), or the name of
+            a benchmark whose folder is in that of EVENRANK_DATA.
         train : float, default 0.3
             Where the links are not split, the share that is drawn for training.
         seed : int, default 0
@@ -167,12 +169,11 @@ class Alignment:
         InputError
             If files are missing, or a link names no entity; the message names the line.
         """
-        folder = expanded(path)
-        if not folder.is_dir():
-            raise InputError("no such folder of an alignment", got=repr(str(path)))
+        check_type(path, str | os.PathLike, "not the path of an alignment")
+        folder = _folder(path)
         columns.integer("seed", seed, 0)
-        if not 0 < train < 1:
-            raise InputError("train must be a share of the links between 0 and 1", got=train)
+        if not isinstance(train, int | float) or not 0 < train < 1:
+            raise InputError("train must be a share of the links between 0 and 1", got=repr(train))
         files = {file.name.removesuffix(".gz"): file for file in sorted(folder.iterdir())}
         numbers, names, relations = _entities(folder, files)
         tables = {split: files[stem] for stem, split in LINKS.items() if stem in files}
@@ -272,6 +273,29 @@ class Alignment:
         return f"{self.name}: {len(self.source):,} and {len(self.target):,} entities; links: {counts}"
 
 
+def _folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of an alignment, or of a benchmark in EVENRANK_DATA."""
+    folder = expanded(path)
+    if folder.is_dir():
+        return folder
+    entry = registry.lookup(path) if isinstance(path, str) else None
+    if entry is None or entry.candidates is None:
+        raise InputError(
+            "no such folder of an alignment",
+            got=repr(str(path)),
+            do="pass the folder with ent_ids_1, ent_ids_2 and the links, or with rel_triples_1, ...",
+        )
+    from evenrank.graphs import own_folder
+
+    own = own_folder(entry)
+    if own is None:
+        raise InputError(
+            f"evenrank cannot download {entry.title}",
+            do=f"get its files from {entry.source}, and pass their folder",
+        )
+    return own
+
+
 def is_alignment(folder: Path) -> bool:
     """Whether a folder has the files of an alignment."""
     present = {file.name.removesuffix(".gz") for file in folder.iterdir()}
@@ -302,9 +326,10 @@ def _several(links: Mapping[str, Ints]) -> tuple[str, ...]:
     every = np.unique(np.concatenate(list(links.values())), axis=0)
     counts = [int((np.unique(column, return_counts=True)[1] > 1).sum()) for column in every.T]
     words = " and ".join(
-        f"{n:,} {what}" for n, what in zip(counts, ("sources", "targets"), strict=True) if n
+        f"{n:,} {what}{'s' * (n > 1)}" for n, what in zip(counts, ("source", "target"), strict=True) if n
     )
-    text = f"{words} have several links: each answer is ranked, and the others are filtered"
+    have = "has" if sum(counts) == 1 else "have"
+    text = f"{words} {have} several links: each answer is ranked, and the others are filtered"
     return (text,) if words else ()
 
 

@@ -11,14 +11,18 @@ approximation ranks raw, and its bounds are
   all triples if there are fewer.
 
 Chance levels rise or fall with the number of candidates, so those of the two bounds enclose the true
-one. Where candidates come with the data set (OGB), or are the entities of the test links (alignment),
-their number is exact.
+one. In raw ranking, all `E` entities are candidates, which is exact. Where candidates come with the data
+set (OGB), or are the entities of the test links (alignment), their number is exact, too.
+
+Sizes are published with entities not seen in training or without them, seldom both (`Entry.unseen`,
+`Entry.dropped`). If only the others are known, they are taken.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from evenrank.graphs.graph import Unseen
 from evenrank.graphs.packed import Counts
 from evenrank.graphs.registry import Entry
 from evenrank.metrics.chance import Null, chance
@@ -68,13 +72,15 @@ class Bounds(NamedTuple):
         return chance(metric, {self.least: targets}), chance(metric, {self.most: targets})
 
 
-def bounds(entry: Entry) -> Bounds:
+def bounds(entry: Entry, unseen: Unseen = "keep") -> Bounds:
     """Bound the number of candidates of every target of a data set by its sizes.
 
     Parameters
     ----------
     entry : Entry
         A data set, as from `registry.find`.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether entities not seen in training are kept.
 
     Returns
     -------
@@ -89,17 +95,45 @@ def bounds(entry: Entry) -> Bounds:
     """
     if entry.candidates is not None:
         return Bounds(entry.candidates, entry.candidates)
-    answers = min(int(MOST_ANSWERS * entry.entities), sum(entry.splits.values()))
-    return Bounds(entry.entities - answers + 1, entry.entities)
+    entities, splits = _sizes(entry, unseen)
+    answers = min(int(MOST_ANSWERS * entities), sum(splits.values()))
+    return Bounds(entities - answers + 1, entities)
 
 
-def counts(entry: Entry) -> Counts | None:
+def has_sizes(entry: Entry, unseen: Unseen) -> bool:
+    """Whether the sizes of a data set are known with, or without, entities not seen in training.
+
+    Parameters
+    ----------
+    entry : Entry
+        A data set.
+    unseen : {"keep", "drop"}
+        Whether these entities are kept.
+
+    Returns
+    -------
+    bool
+        Whether they are.
+    """
+    return entry.unseen == unseen or bool(entry.dropped)
+
+
+def _sizes(entry: Entry, unseen: Unseen) -> tuple[int, dict[str, int]]:
+    """Return the number of entities, and that of the triples of each split."""
+    other = entry.dropped if unseen == "drop" else {}
+    splits = {split: other.get(split, triples) for split, triples in entry.splits.items()}
+    return other.get("entities", entry.entities), splits
+
+
+def counts(entry: Entry, unseen: Unseen = "keep") -> Counts | None:
     """Approximate the candidate counts of a data set by the number of its entities.
 
     Parameters
     ----------
     entry : Entry
         A data set.
+    unseen : {"keep", "drop"}, default "keep"
+        Whether entities not seen in training are kept.
 
     Returns
     -------
@@ -107,12 +141,10 @@ def counts(entry: Entry) -> Counts | None:
         The same number of candidates for every target of every split but train; None if the sizes of
         its splits are unknown.
     """
-    most = bounds(entry).most
+    most, (entities, triples) = bounds(entry, unseen).most, _sizes(entry, unseen)
     splits = {
-        split: {side: [(most, triples)] for side in SIDES}
-        for split, triples in entry.splits.items()
-        if split != "train"
+        split: {side: [(most, n)] for side in SIDES} for split, n in triples.items() if split != "train"
     }
     exact = entry.candidates is not None
     name = entry.name if exact else entry.name + SUFFIX
-    return Counts(name, entry.entities, entry.relations, splits, most) if splits else None
+    return Counts(name, entities, entry.relations, splits, most) if splits else None

@@ -40,7 +40,7 @@ from evenrank._internal.files import expanded, locked, replacing
 from evenrank._internal.reading import read_parquet, translated
 from evenrank.errors import InputError, Option
 from evenrank.graphs import approximate, registry, structure
-from evenrank.graphs.graph import Graph, Unseen, check_unseen
+from evenrank.graphs.graph import SPLITS, Graph, Unseen, check_unseen
 from evenrank.graphs.packed import Counts, Kinds, packaged
 from evenrank.metrics.chance import Dependence
 from evenrank.metrics.tally import Histogram
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 Sides = Literal["head", "tail", "both"]
 Filter: TypeAlias = Literal["all"] | None
 TimeFilter: TypeAlias = Literal["aware", "agnostic"]
+INFERENCE = "-ind"  # after the name of an inductive data set: its inference graph
 AGNOSTIC = "-agnostic"  # after the name of a temporal data set whose filter does not look at times
 ENDS = {"head": (2, 0), "tail": (0, 2)}  # columns of a triple: the given one, the one asked for
 COLUMNS = ("data", "unseen", "entities", "relations", "split", "side", "candidates", "count")
@@ -171,13 +172,19 @@ def atlas(
             got=repr(split),
             allowed=", ".join(counts.splits),
         )
+    if rules is not None and isinstance(data, Graph):
+        graph = data.drop_unseen() if unseen == "drop" else data
+        task = graph.task(split, sides=sides, protocol=rules.name, time=time)
+        sizes = Histogram.of(candidates=task.candidates, weight=np.ones(len(task)))
+        return sizes if rules.negatives is not None else sizes.knowing(task.dependence)
     rows = [row for side in ENDS if sides in (side, "both") for row in counts.splits[split][side]]
     size, count = np.array(rows, dtype=np.int64).T
     if filter is None:
         size = np.full(len(rows), counts.entities if counts.raw is None else counts.raw)
     if rules is not None:
-        _check_protocol(rules, counts.data, split)
+        _check_protocol(rules, counts, split)
         if rules.negatives is not None:
+            _check_negatives(rules, rules.negatives, counts.data, int(size.min()))
             size = np.full(len(rows), rules.negatives + 1)
             return Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
     sizes = Histogram.of(count, candidates=size, weight=np.ones(len(rows)))
@@ -185,30 +192,67 @@ def atlas(
     return sizes.knowing(known)
 
 
-def _check_protocol(rules: presets.Preset, data: str, split: str) -> None:
+def _check_protocol(rules: presets.Preset, counts: Counts, split: str) -> None:
     """Check that the atlas has the numbers of candidates of a library's protocol."""
-    entry = registry.lookup(data)
+    data = counts.data
+    entry = registry.lookup(_bare(data).removesuffix(AGNOSTIC))
+    if rules.time == "aware" and data.endswith(AGNOSTIC):
+        raise InputError(
+            f"the protocol {rules.name} filters known answers at the time of the query",
+            got=data,
+            do=f"name {data.removesuffix(AGNOSTIC)}",
+        )
     if rules.known == "given" and (entry is None or entry.candidates is None):
         raise InputError(
             f"the protocol {rules.name} ranks among candidates that come with the data",
             got=data,
             do="pass their numbers as sizes",
         )
-    if rules.known == "earlier" and split != "test":
+    do = "count a graph by graph.task(split, protocol=...).candidates"
+    own = rules.filters(split, dict.fromkeys((*SPLITS, *counts.splits)))
+    if rules.known == "earlier" and not set(counts.splits) <= set(own):
         raise InputError(
-            f"the protocol {rules.name} filters {split} by train and {split}, the atlas by all splits",
-            got=f"split {split} of {data}",
+            f"the protocol {rules.name} filters {split} by {', '.join(own)}, the atlas by all splits",
+            got=f"split {split} of {data}, which has {', '.join(counts.splits)}",
+            do=do,
+        )
+    if rules.once and entry is not None and entry.duplicates:
+        raise InputError(
+            f"the protocol {rules.name} ranks duplicate triples once, the atlas each of them",
+            got=f"{entry.duplicates} in {data}",
+            do=["leave out the protocol, and pass ", Option("unseen", rules.unseen), f"; or {do}"],
+        )
+
+
+def _check_negatives(rules: presets.Preset, negatives: int, data: str, least: int) -> None:
+    """Check that each target has as many negatives as the protocol samples.
+
+    Known answers of the training split alone are filtered, so that there may be more negatives than the
+    atlas counts. In the inference graphs of GraIL, there always are.
+    """
+    if least <= negatives and not data.endswith(INFERENCE):
+        raise InputError(
+            f"the protocol {rules.name} samples {negatives} negatives, and some targets may have fewer",
+            got=f"{least - 1} for a target of {data}",
             do="count a graph by graph.task(split, protocol=...).candidates",
         )
 
 
-def bounds(data: str) -> approximate.Bounds | None:
+def bounds(
+    data: str,
+    *,
+    filter: Filter = "all",  # noqa: A002  # the field's word
+    unseen: Unseen = "keep",
+    protocol: presets.Name | None = None,
+) -> approximate.Bounds | None:
     """Bound the number of candidates of a data set that is only approximated.
 
     Parameters
     ----------
     data : str
         The name of a data set.
+    filter, unseen, protocol
+        As in `atlas`. In raw ranking, and among sampled negatives, the numbers are exact.
 
     Returns
     -------
@@ -219,12 +263,20 @@ def bounds(data: str) -> approximate.Bounds | None:
     --------
     >>> bounds("YAGO3-10")
     Bounds(least=24638, most=123182)
+    >>> bounds("YAGO3-10", filter=None)
     >>> bounds("wn18rr")
     """
+    if protocol is not None:
+        rules = presets.preset(protocol)
+        if rules.negatives is not None:
+            return None
+        filter, unseen = "all", rules.unseen  # noqa: A001
     found = _at_hand(data)
-    if isinstance(found, Graph) or not _counts(found, "keep").data.endswith(approximate.SUFFIX):
+    if isinstance(found, Graph) or not _counts(found, unseen).data.endswith(approximate.SUFFIX):
         return None
-    return approximate.bounds(registry.find(_bare(data)))
+    entry = registry.find(_bare(data))
+    exact = filter is None and approximate.has_sizes(entry, unseen)
+    return None if exact else approximate.bounds(entry, unseen)
 
 
 def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
@@ -260,6 +312,37 @@ def facts(data: str | Graph, *, unseen: Unseen = "keep") -> Facts:
     if entry is not None:  # the training triples are known, but not the candidates of each
         triples = {split: triples.get(split, n) for split, n in entry.splits.items()}
     return Facts(counts.data, counts.entities, counts.relations, triples)
+
+
+def label(
+    data: str,
+    *,
+    filter: Filter = "all",  # noqa: A002  # the field's word
+    unseen: Unseen = "keep",
+    protocol: presets.Name | None = None,
+) -> str:
+    """Return the name of a data set, marked where its numbers of candidates are approximated.
+
+    Parameters
+    ----------
+    data : str
+        The name of a data set, in any usual spelling.
+    filter, unseen, protocol
+        As in `atlas`.
+
+    Returns
+    -------
+    str
+        The name for a protocol.
+
+    Examples
+    --------
+    >>> label("YAGO3-10"), label("YAGO3-10", filter=None), label("WN18RR")
+    ('yago310 (approximate)', 'yago310', 'wn18rr')
+    """
+    name = facts(data, unseen=unseen).data
+    known = bounds(data, filter=filter, unseen=unseen, protocol=protocol)
+    return name if known is not None else _bare(name)
 
 
 def splits(data: str | Graph, *, unseen: Unseen = "keep") -> list[str]:
@@ -388,7 +471,7 @@ def _counts(data: str | Graph, unseen: Unseen, time: TimeFilter = "aware") -> Co
         if name is not None:
             return own[name][unseen]
     entry = registry.lookup(data)
-    found = None if entry is None else approximate.counts(entry)
+    found = None if entry is None else approximate.counts(entry, unseen)
     if found is None:
         raise _unknown(data)
     return found
@@ -408,14 +491,27 @@ def _unknown(name: str) -> InputError:
     """Build the error for a name that the atlas lacks."""
     entry = registry.lookup(name)
     if entry is not None:
-        do = f"pass sizes, e.g. {entry.entities}x1000 for that many candidates of each of 1,000 targets"
-        got = f"{entry.title}, with {entry.entities:,} entities"
-        return InputError("only the number of entities of this data set is known", got=got, do=do)
+        sizes = Option("sizes", {entry.entities: 1000}, typed=f"{entry.entities}x1000")
+        return InputError(
+            "only the number of entities of this data set is known",
+            got=f"{entry.title}, with {entry.entities:,} entities",
+            do=[
+                "adjust and chance take ",
+                sizes,
+                " for that many candidates of each of 1,000 targets; for exact numbers, get the files "
+                f"from {entry.source} and count them by `evenrank atlas build FOLDER`",
+            ],
+        )
     known = {registry.key(name): name for name in names()}
     close = [known[key] for key in get_close_matches(registry.key(name), known, 3, 0.5)]
-    do = f"did you mean {' or '.join(close)}?" if close else "see `evenrank atlas list`"
-    if name and os.path.isdir(name):
-        do = f"add your own graph by `evenrank atlas build {name}`"
+    do: list[str | Option] = [f"add your own graph by `evenrank atlas build {name}`"]
+    if not name or not os.path.isdir(name):
+        first = f"did you mean {' or '.join(close)}? Or" if close else "see `evenrank atlas list`, or"
+        do = [
+            f"{first} count the files of a graph by `evenrank atlas build FOLDER`; adjust and chance "
+            "also take numbers of candidates, as in ",
+            Option("sizes", {14541: 40932}, typed="14541x40932"),
+        ]
     return InputError("the atlas has no such data set", got=repr(name), do=do)
 
 

@@ -431,7 +431,7 @@ class Graph:
 
         if self.times:
             kind = "intervals" if self.intervals else "time points"
-            found.append(("ok", f"{len(self.instants):,} times; triples hold at {kind}"))
+            found.append(("ok", f"{_times_of(self):,} times; triples hold at {kind}"))
             ill = sum(int((part[:, 0] > part[:, 1]).sum()) for part in self.times.values())
             if ill:
                 found.append(("note", f"{ill:,} triples end before they begin"))
@@ -608,7 +608,7 @@ def _misnumbered(names: Names) -> bool:
 def described(graph: Graph, columns: int = 100, note: Callable[[str], str] = str) -> str:
     """Write sizes, hash and notes in aligned lines of so many columns; `note` words each note."""
     counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
-    counts |= {"times": len(graph.instants)} if graph.times else {}
+    counts |= {"times": _times_of(graph)} if graph.times else {}
     counts |= {split: len(triples) for split, triples in graph.splits.items()}
     width = max(map(len, counts))
     figures = max(len(f"{count:,}") for count in counts.values())
@@ -619,6 +619,11 @@ def described(graph: Graph, columns: int = 100, note: Callable[[str], str] = str
             begin, indent = f"  {kind:{width}}  ", " " * (width + 4)
             lines += wrapped(begin + note(text), columns, indent=indent, names=False)
     return "\n".join([graph.name, *lines])
+
+
+def _times_of(graph: Graph) -> int:
+    """Count the times that occur; ids may leave some out, such as hours of daily events."""
+    return len(np.unique(np.concatenate(list(graph.times.values()))))
 
 
 def _counted(n: int | np.integer[Any], one: str, many: str) -> str:

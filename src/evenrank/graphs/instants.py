@@ -12,23 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenrank._internal.arrays import Ints
-from evenrank._internal.columns import LARGEST
 from evenrank.errors import InputError
 from evenrank.ranks.lists import Lists
 
+MOST = 2**53  # ids of times may be seconds or milliseconds since 1970
 Time: TypeAlias = Literal["aware", "overlap", "agnostic"]
 KINDS: tuple[Time, ...] = get_args(Time)
 
 
 def check_times(split: str, times: NDArray[Any]) -> Ints:
     """Check the times of an array of facts: one or two columns of ids."""
-    whole = (times >= 0) & (times < LARGEST) & (times == np.floor(times))
+    whole = (times >= 0) & (times < MOST) & (times == np.floor(times))
     if not whole.all():
         row = int(np.flatnonzero(~whole.all(axis=1))[0])
         raise InputError(
             f"{split} row {row}: not the id of a time",
             got=times[row][~whole[row]][0],
-            allowed="a whole number from 0",
+            allowed=f"a whole number from 0 to {MOST - 1:,}",
         )
     both = times if times.shape[1] == 2 else np.repeat(times, 2, axis=1)
     return np.array(both, dtype=np.int64, order="C")

@@ -108,7 +108,9 @@ def read(path: Path, columns: Order | None = None, inference: Path | None = None
         check_order(columns)
     found = _read(path)
     if inference is None:
-        return _content(found, path, columns)
+        content = _content(found, path, columns)
+        beside = _beside(path, content.entities, content.relations)
+        return content._replace(remarks=(*content.remarks, *beside))
     other = _read(inference)
     names = (found.entities, found.relations, other.entities, other.relations)
     if "train" not in found.tables or any(name is not None for name in names):
@@ -271,7 +273,7 @@ def _content(files: Files, path: Path, order: Order | None) -> Content:
         for split, table in numbered.items()
         if split in arrangement
     }
-    remarks += [*notes, *_beside(path, entities, relations)]
+    remarks += notes
     return Content(arrays, entities, relations, tuple(remarks), times, instants)
 
 
@@ -306,12 +308,12 @@ def _inference(
     if training is not None:
         _check_shared(tables["inference"], training)
     own = _entities(tables["inference"])
-    about = f"the graph is the inference graph, {len(tables['inference'].frame):,} triples, split train"
+    about = f"the split train is the inference graph, {len(tables['inference'].frame):,} triples"
     other = _entities(training) if training is not None else own.clear()
     if training is not None:
         about += (
-            f"; the {len(training.frame):,} triples among {len(other):,} entities of the training graph "
-            "only number the relations"
+            "; relations are numbered as in the training graph, whose "
+            f"{len(training.frame):,} triples and {len(other):,} entities are left out"
         )
     for split in ("valid", "test", FACTS):
         table = tables.get(f"inference_{split}", tables.get(split))
@@ -327,7 +329,10 @@ def _inference(
         known = within(training, own.implode())
         if known.any():
             graph[KNOWN] = training._replace(frame=training.frame.filter(known), lines=None)
-            notes.append(f"{known.sum():,} of its triples are between these entities: split {KNOWN}")
+            notes.append(
+                f"split {KNOWN} holds the triples of the training graph between entities of the "
+                f"inference graph, which are filtered: {known.sum():,}"
+            )
     return graph, [about, *notes]
 
 
@@ -337,8 +342,9 @@ def _check_shared(inference: Table, training: Table) -> None:
     if own.is_in(known.implode()).any():
         return
     got = f"relations such as {own[0]!r}, and {known[0]!r} in training"
+    place = inference.where.rstrip(": ").removesuffix(" train row")
     raise InputError(
-        f"{inference.where.rstrip(': ')}: the inference graph shares no relation with training",
+        f"{place}: the inference graph shares no relation with training",
         got=got,
         do="load graphs that belong together, and check the order of their columns",
     )

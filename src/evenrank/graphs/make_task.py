@@ -53,7 +53,9 @@ def ask(
     if time is not None and (not isinstance(time, str) or time not in KINDS):
         raise InputError("unknown filter by time", got=repr(time), allowed=", ".join(KINDS))
     if time is not None and not graph.times:
-        raise InputError(f"the triples of {graph.name} have no times", got=f"time={time!r}")
+        raise InputError(
+            f"the triples of {graph.name} have no times", do=["leave out ", Option("time", time)]
+        )
     when = graph.times.get(split)
     if not len(triples):
         raise InputError(f"split {split} of {graph.name} has no triples")
@@ -64,6 +66,12 @@ def ask(
                 f"the protocol {rules.name} determines the filter",
                 got=f"filter={filter!r}",
                 do=["leave out ", Option("filter")],
+            )
+        if time is not None and rules.time not in (None, time):
+            raise InputError(
+                f"the protocol {rules.name} filters known answers at the time of the query",
+                got=repr(time),
+                do=["leave out ", Option("time", time)],
             )
         _check_unseen(rules, graph)
         _check_candidates(rules, candidates)
@@ -223,10 +231,12 @@ def _side(
 
 def _times(graph: Graph, when: Ints) -> NDArray[Any]:
     """Name the times of triples: a point, or the first and the last of an interval."""
-    names = _names(graph.instants)
+    numbered = isinstance(graph.instants, range)
     if not graph.intervals:
-        return names[when[:, 0]]
+        points = when[:, 0]
+        return points if numbered else _names(graph.instants)[points]
     code, first = np.unique(when, axis=0, return_inverse=True)
+    names = graph.instants
     labels = np.array([f"{names[a]} to {names[b]}" for a, b in code.tolist()], dtype=object)
     return np.asarray(labels[first.ravel()])
 

@@ -160,7 +160,15 @@ class Queries:
         """
         check_type(structures, Mapping, "queries are given by structure")
         size = columns.integer("entities", entities, 1)
-        found = {str(what): _checked(str(what), *given, size) for what, given in structures.items()}
+        found: dict[str, Asked] = {}
+        for what, given in structures.items():
+            if not isinstance(given, tuple | list) or len(given) != 3:
+                raise InputError(
+                    f"queries {what} must be rows, their easy answers and their hard answers",
+                    got=f"{given!r:.60}",
+                    allowed="three lists of the same length",
+                )
+            found[str(what)] = _checked(str(what), *given, size)
         if not found:
             raise InputError("there are no queries", got="no structures")
         return cls(name, size, split, found)
@@ -470,12 +478,14 @@ def _checked(
             f"queries {structure} must be rows of whole numbers", got=columns.described(table)
         )
     flat = columns.integers(f"queries {structure}", table.ravel(), 0).reshape(table.shape)
+    if structure in STRUCTURES:
+        _check_entries(structure, flat, size)
     if not len(flat) == len(easy) == len(hard):
         got = f"{len(flat)} queries, {len(easy)} lists of easy and {len(hard)} of hard answers"
         raise InputError(f"queries {structure} need two lists of answers each", got=got)
     lists = []
     for what, given in (("easy", easy), ("hard", hard)):
-        arrays = [np.unique(np.array([*one], dtype=np.int64)) for one in given]
+        arrays = [_answers(f"{structure}: {what} answers", one) for one in given]
         every = np.concatenate(arrays)
         bad = every[(every < 0) | (every >= size)]
         if len(bad):
@@ -490,6 +500,40 @@ def _checked(
         if not len(lists[1][i]):
             raise InputError(f"{structure}: a query has no hard answer", got=f"query {flat[i].tolist()}")
     return Asked(flat, lists[0], lists[1])
+
+
+def _check_entries(structure: str, rows: Ints, size: int) -> None:
+    """Check the number of entries of queries, and that the entities among them exist."""
+    node = STRUCTURES[structure]
+    if rows.shape[1] != _length(node):
+        raise InputError(
+            f"queries {structure} have {_length(node)} entries: entities and relations in order",
+            got=f"{rows.shape[1]} in {rows[0].tolist()}",
+        )
+    entities = rows[:, _anchors(node)]
+    bad = (entities >= size).any(axis=1)
+    if bad.any():
+        got = f"query {rows[int(np.flatnonzero(bad)[0])].tolist()}"
+        raise InputError(
+            f"{structure}: a query has an entity that does not exist",
+            got=got,
+            allowed=f"0 to {size - 1:,}",
+        )
+
+
+def _anchors(node: Node) -> list[int]:
+    """Return the positions of the entities in a query."""
+    if isinstance(node, int):
+        return [node]
+    parts = node[1:2] if node[0] == "p" else node[1:]
+    return [position for part in parts for position in _anchors(part)]
+
+
+def _answers(name: str, given: Any) -> Ints:
+    """Check the answers of a query: a list or set of ids."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"{name} must be a list of ids for each query", got=f"{given!r:.40}")
+    return np.unique(columns.integers(name, [*given], -columns.LARGEST))
 
 
 def _flat(query: Any) -> list[int]:

@@ -63,6 +63,11 @@ class Entry:
         that come with the data set, and the target; or the entities of the test links, in alignment.
     unseen : {"keep", "drop"}, default "keep"
         Whether the numbers count entities not seen in training.
+    dropped : mapping of str to int
+        The numbers that differ without entities not seen in training (entities, valid, test), if they
+        are published as well.
+    duplicates : int, default 0
+        How many triples of the test split, without entities not seen in training, repeat an earlier one.
 
     Examples
     --------
@@ -90,6 +95,8 @@ class Entry:
     mirrors: Sequence[str] = ()
     candidates: int | None = None
     unseen: Literal["keep", "drop"] = "keep"
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    duplicates: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

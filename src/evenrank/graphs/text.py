@@ -42,6 +42,7 @@ HEADERS = {
     }.items()
     for word in words.split()
 }
+LOOKED_AT = 50  # lines: the first of them may have a time that is none
 MOST_COLUMNS = 5  # of a triple, and the first and the last time at which it holds
 
 
@@ -112,24 +113,31 @@ def read_text(
 
 
 def width_of(raw: bytes, separators: str) -> int:
-    """Return the number of columns: 4 or 5 if the first line ends with one or two times, else 3."""
+    """Return the number of columns: 4 or 5 if one of the first lines ends with times, else 3."""
     plain = "\t" if b"\t" in raw else separators
     if any(_fits(raw, mark, 3) for mark in plain):
         return 3
-    head = next((line for line in raw.split(b"\n") if line.strip(BLANK)), b"").strip(BLANK)
-    rows = [head.lstrip(b"# ").split(mark.encode()) for mark in plain]
-    if any(len(row) == 3 for row in rows):
-        return 3
-    words = {"time", "since", "until"}
-    for row in rows:
-        ends = [cell.decode(errors="replace") for cell in row[3:]]
-        dated = all(
-            any(c.isdigit() or c == "#" for c in cell) or HEADERS.get(_word(cell)) in words
-            for cell in ends
-        )
-        if 4 <= len(row) <= MOST_COLUMNS and dated:
-            return len(row)
+    lines = (line.strip(BLANK).lstrip(b"# ") for line in io.BytesIO(raw) if line.strip(BLANK))
+    first = list(itertools.islice(lines, LOOKED_AT))
+    for mark in plain:
+        rows = [line.split(mark.encode()) for line in first]
+        if rows and len(rows[0]) == 3:
+            return 3
+    for mark in plain:
+        rows = [line.split(mark.encode()) for line in first]
+        width = len(rows[0]) if rows else 0
+        if 4 <= width <= MOST_COLUMNS and any(_dated(row) for row in rows if len(row) == width):
+            return width
     return 3
+
+
+def _dated(row: list[bytes]) -> bool:
+    """Whether something that follows a triple in a line may be a time, or names a column of times."""
+    ends = [cell.decode(errors="replace") for cell in row[3:]]
+    words = {"time", "since", "until"}
+    return any(
+        any(c.isdigit() or c == "#" for c in cell) or HEADERS.get(_word(cell)) in words for cell in ends
+    )
 
 
 Lines: TypeAlias = tuple[bytes, Sequence[int] | None, list[str]]  # text, line numbers, what was left out

@@ -19,12 +19,13 @@ from evenrank.errors import InputError
 from evenrank.graphs.text import Table
 
 POINT, INTERVAL = ("time",), ("since", "until")
-WHOLE = r"^\d{1,9}$"
+WHOLE = r"^\d{1,15}$"  # up to milliseconds since 1970
 DATE = re.compile(r"(-?[\d#]{1,4})(?:-([\d#]{1,2}))?(?:-([\d#]{1,2}))?")
 MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 START, END = -(2**40), 2**40  # days that are before and after all others
 OPEN = {START: "open start", END: "open end"}
-ALLOWED = "a whole number, or a date such as 2014-05-31, with # for unknown digits"
+ALLOWED = "dates such as 2014-05-31, with # for unknown digits; or whole numbers in all lines"
+SHORT = r"^\d{1,2}-\d{1,2}-\d{1,2}$"  # a day whose year may come last
 
 
 def columns_of(table: Table) -> tuple[str, ...]:
@@ -83,7 +84,11 @@ def read_times(
                 row = int(wrong.arg_true()[0])
                 got = table.frame[column][row]
                 what = "no time" if got is None else repr(got)
-                raise InputError(f"{table.at(row)}: not a time", got=what, allowed=ALLOWED)
+                do = "correct the line, or remove the columns after the third if they hold no times"
+                raise InputError(f"{table.at(row)}: not a time", got=what, allowed=ALLOWED, do=do)
+    short = texts.filter(texts.str.contains(SHORT))
+    if len(short):
+        notes.append(f"{short[0]} is read as a day of the year {int(short[0].partition('-')[0])}")
     sound = {text: known for text, known in days.items() if known is not None}
     ends: dict[str, list[Ints]] = {
         split: [

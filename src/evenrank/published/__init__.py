@@ -5,6 +5,7 @@ numbers of candidates, and these determine the exact null distribution of the me
 
 - `_value`        published values and their units
 - `_setting`      evaluation settings: the candidates, and the null distribution of each metric
+- `_approximate`  limits for data sets that nobody counted
 - `_consistency`  inequalities between the values of one model
 - `_joint`        whether values of one model can belong to the same ranks, all together
 - `_models`       names of models
@@ -34,6 +35,7 @@ from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
+from evenrank.published._approximate import approximate_notes
 from evenrank.published._audit import Audit, Finding, audit
 from evenrank.published._consistency import Contradiction, contradictions, find_contradictions
 from evenrank.published._joint import Limit, misfits
@@ -67,6 +69,7 @@ __all__ = [
     "adjust",
     "adjust_table",
     "adjustable",
+    "approximate_notes",
     "audit",
     "baseline",
     "build_record",
@@ -181,6 +184,14 @@ def adjust(
     violated = find_contradictions(given, candidates) or misfits(given, candidates)
     wrong = (f"warning: {one}" for one in violated)
     notes = (*units_note(given), *wrong)
+    if isinstance(data, str):
+        single = {
+            metric: raw
+            for metric, raw in zip(expressions, row, strict=True)
+            if isinstance(metric, Metric)
+        }
+        total = candidates.sizes.total
+        notes += approximate_notes(data, single, total, filter=filter, unseen=unseen)
     return Evaluation(tuple(expressions), np.array([row]), protocol=candidates.protocol, notes=notes)
 
 

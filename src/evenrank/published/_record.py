@@ -442,7 +442,8 @@ def candidates_of(protocol: tuple[str, ...]) -> Known:
     if tasks is None:
         return Known(None, why="not in the atlas", name=data if split in SPLITS else f"{data} ({split})")
     setting = Setting(data, split, sides, "all" if filter_ == "all" else None, kept)  # type: ignore[arg-type]
-    return Known(setting.candidates(), True, atlas.bounds(data) is not None)
+    limits = atlas.bounds(data, filter=setting.filter, unseen=kept)
+    return Known(setting.candidates(), True, limits is not None)
 
 
 def _tale(one: Recorded) -> str:

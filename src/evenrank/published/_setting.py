@@ -11,7 +11,7 @@ import numpy as np
 from evenrank._internal.arrays import Ints
 from evenrank.errors import InputError
 from evenrank.graphs import Graph, Unseen
-from evenrank.graphs.atlas import Filter, Sides, atlas, facts
+from evenrank.graphs.atlas import Filter, Sides, atlas, facts, label
 from evenrank.metrics.adjusted import Adjusted, Affine
 from evenrank.metrics.chance import Chance, Dependence, NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
@@ -192,7 +192,7 @@ class Setting(NamedTuple):
         Setting
             The setting, with the canonical name of the data set.
         """
-        name = data if isinstance(data, Graph) else facts(data, unseen=unseen).data
+        name = data if isinstance(data, Graph) else label(data, filter=filter, unseen=unseen)
         return cls(name, split, sides, filter, unseen, chance)
 
     @property

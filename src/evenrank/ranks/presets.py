@@ -135,6 +135,7 @@ class Preset:
     `negatives`: how many candidates are sampled for each query, if not all are ranked.
     `outside`, `repeats`: whether a target is added to candidates that lack it, and whether a candidate
     counts as often as it is listed. `typed`: the splits that define the types of relations.
+    `time`: which known answers a temporal graph filters, if the library determines it.
     `once`: whether duplicate triples of a split are ranked once. `chance`: whether z-scores take ranks
     as those of a random scorer or as independent.
     """
@@ -150,6 +151,7 @@ class Preset:
     yardstick: Yardstick | None = None
     chance: Chance = "scorer"
     negatives: int | None = None
+    time: Literal["aware"] | None = None
 
     def filters(self, split: str, splits: Iterable[str]) -> tuple[str, ...]:
         """Return the splits whose true answers are filtered when a split is ranked."""
@@ -174,7 +176,7 @@ PRESETS: dict[str, Preset] = {
         # draw one twice, or the target. An unstable sort breaks ties.
         Preset("grail", "expected", known="train", negatives=50),
         # known answers at the time of the query are filtered, which is the default of temporal graphs
-        Preset("tkbc", "pessimistic"),
+        Preset("tkbc", "pessimistic", time="aware"),
     )
 }
 

@@ -792,17 +792,19 @@ class Ranks(Rows):
         """
         if not self.has_candidates:
             return None
-        if self._coded is None:
-            return None
-        if weights is not None or average != "micro":
-            given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
-            return of_codes(self._coded, self.candidates, given, self.protocol)
         known = self.protocol
         about = known.filter, known.candidates, known.split
-        if about not in self._described:
-            self._described[about] = of_codes(self._coded, self.candidates, self.weights, known)
-        found: Dependence = self._described[about]
-        return found
+        alike = weights is None and average == "micro"
+        if alike and about in self._described:  # also if it was given, and keys do not tell
+            found: Dependence = self._described[about]
+            return found
+        if self._coded is None:
+            return None
+        if alike:
+            made = self._described[about] = of_codes(self._coded, self.candidates, self.weights, known)
+            return made
+        given = self.weights_by(average) if weights is None else columns.weights(weights, len(self))
+        return of_codes(self._coded, self.candidates, given, self.protocol)
 
     def with_dependence(self, dependence: Dependence) -> Ranks:
         """Return the same ranks with what is known otherwise of which of them depend on each other.
@@ -810,7 +812,8 @@ class Ranks(Rows):
         Parameters
         ----------
         dependence : Dependence
-            The dependence of these targets, which all weigh the same.
+            The dependence of these targets, which all weigh the same, as from `Task.dependence`. Files
+            of ranks do not hold it.
 
         Returns
         -------

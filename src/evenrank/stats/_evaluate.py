@@ -13,7 +13,7 @@ from evenrank.ranks.evaluation import evaluate as evaluate_tallies
 from evenrank.ranks.rankings import Rankings, evaluate_rankings
 from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.stats._intervals import Several, parts_of
-from evenrank.stats._sample import names_of
+from evenrank.stats._units import names_of
 
 
 def evaluate(

@@ -45,19 +45,10 @@ from evenrank.stats._join import (
     named_models,
     one_kind,
 )
-from evenrank.stats._sample import (
-    ROUNDING,
-    Sample,
-    StandardError,
-    Terms,
-    Unit,
-    names_of,
-    samples_of,
-    smooth,
-    unit_name,
-    unit_note,
-)
+from evenrank.stats._sample import ROUNDING, Sample, StandardError, samples_of
 from evenrank.stats._significance import CORRECTIONS, Correction, Test
+from evenrank.stats._terms import Terms, smooth
+from evenrank.stats._units import Unit, names_of, unit_name, unit_note
 
 HOW = {
     "permutation": "sign-flip permutation test",

@@ -30,7 +30,7 @@ from evenrank.ranks.ranks import Ranks, tie_rule
 from evenrank.ranks.rows import average_name
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import check_protocols, check_ranks, named_models, one_kind
-from evenrank.stats._sample import names_of
+from evenrank.stats._units import names_of
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "index(mrr)")
 NARROW = 3  # data sets that fit beside each other on a page

@@ -108,6 +108,28 @@ def check_kind(path: Path) -> None:
             raise InputError("not a file of ranks", got=str(path), allowed=".parquet, .csv, .tsv")
 
 
+def as_polars(table: Any, what: str, convert: str) -> pl.DataFrame:
+    """Convert a table of any library, or a mapping; the method `convert` reads a pandas column."""
+    import polars as pl
+
+    if isinstance(table, pl.DataFrame):
+        return table
+    # column by column, because polars requires pyarrow to convert a pandas frame
+    content = (
+        {str(name): getattr(table[name], convert)() for name in table.columns}
+        if type(table).__module__.startswith("pandas") and getattr(table, "ndim", 0) == 2
+        else table
+    )
+    try:
+        return pl.DataFrame(content, strict=False)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise InputError(
+            f"not a table of {what}",
+            got=type(table).__name__,
+            do="pass a polars, pandas or Arrow table, or columns of one length",
+        ) from None
+
+
 def with_our_names(frame: Frame, *given: str) -> Frame:
     """Rename the columns of a table whose names mean those of ranks; `given` are not missing."""
     import polars as pl

@@ -360,6 +360,31 @@ class Groups:
         return made
 
 
+def evaluate_rows(
+    parts: Sequence[tuple[Rows, str | Sequence[str]]],
+    metrics: Iterable[Metrics] = (),
+    **options: Any,
+) -> Evaluation[Any]:
+    """Evaluate metrics on ranks, or on rankings, with an average each, one row for each.
+
+    Parameters
+    ----------
+    parts : sequence of tuple
+        Ranks or rankings, and their average.
+    metrics : iterable of str or Metric
+        The metrics.
+    **options : object
+        As for `evaluate_ranks` and `evaluate_rankings`.
+
+    Returns
+    -------
+    Evaluation
+        The values.
+    """
+    made: Evaluation[Any] = type(parts[0][0])._evaluate_parts(parts, metrics, **options)
+    return made
+
+
 def key_columns(keys: Mapping[str, ArrayLike] | None, rows: int) -> dict[str, NDArray[Any]]:
     """Check key columns."""
     given = columns.mapping("keys", keys)

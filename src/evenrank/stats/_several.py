@@ -25,9 +25,9 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
 from evenrank.ranks.paper import Options, Style, called, metric_name, numbers, paper
 from evenrank.ranks.protocol import OWN, Protocol, shared
-from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rows
+from evenrank.ranks.rankings import AnyRanks, Rankings
 from evenrank.ranks.ranks import Ranks, tie_rule
-from evenrank.ranks.rows import average_name
+from evenrank.ranks.rows import average_name, evaluate_rows
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import check_protocols, check_ranks, named_models, one_kind
 from evenrank.stats._units import names_of

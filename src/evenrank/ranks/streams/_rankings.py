@@ -24,7 +24,7 @@ from evenrank.metrics.answers.tally import QueryTally
 from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import ANSWERS, COUNT, Evaluation, bare, evaluate
+from evenrank.ranks.evaluation import ANSWERS, COUNT, Evaluation, bare, evaluate, usual_metrics
 from evenrank.ranks.files import (
     FORMATS,
     METADATA,
@@ -35,7 +35,7 @@ from evenrank.ranks.files import (
     read_table,
 )
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.rankings import Empty, Rankings, usual_metrics
+from evenrank.ranks.rankings import Empty, Rankings
 from evenrank.ranks.rows import one_rule
 from evenrank.ranks.streams._files import local, scan
 from evenrank.ranks.streams._tallies import NAMED, Origin, Question, differing

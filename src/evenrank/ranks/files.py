@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +49,26 @@ def of_rankings(schema: Mapping[str, Any], protocol: Mapping[str, Any] | None = 
     import polars as pl
 
     return isinstance(schema.get("better"), pl.List) or (protocol or {}).get(ROWS) == QUERIES
+
+
+def not_ranks(path: str | os.PathLike[str]) -> InputError:
+    """Build the error for a file of rankings where ranks are required.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    InputError
+        The error.
+    """
+    return InputError(
+        "a file of rankings of queries with several answers, not of ranks of single targets",
+        got=os.fspath(path),
+        do="er.Rankings.load reads it; in Python, rankings.ranks() ranks each answer by itself",
+    )
 
 
 def says_rankings(path: Path) -> bool:

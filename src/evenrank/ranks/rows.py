@@ -403,6 +403,11 @@ def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
     return distinct[0] if ties is None else ties
 
 
+def tie_rule(several: Iterable[Rows], ties: Ties | None = None) -> Ties:
+    """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
+    return one_rule((ranks.ties for ranks in several), ties)
+
+
 def average_name(average: str | Sequence[str]) -> str:
     """Format an average as in protocols."""
     return ",".join(columns.column_names("the average", average))

@@ -12,6 +12,29 @@ from evenrank._internal.arrays import Floats, Ints, nan_error
 from evenrank.errors import InputError
 
 
+def of_targets(scores: ArrayLike, target: ArrayLike, known: ArrayLike | None) -> tuple[Ints, Ints, Ints]:
+    """Count for the target of each row: `better, equal, candidates`."""
+    matrix = _matrix(scores)
+    at = columns.repeat("target", columns.integers("target", target, 0), len(matrix))
+    columns.reject(at >= matrix.shape[1], at, "a target is not among the candidates (columns)")
+    others = np.ones(matrix.shape, dtype=bool)
+    if known is not None:
+        mask = columns.as_array("known", known)
+        if mask.dtype.kind != "b" and not np.isin(mask, (0, 1)).all():
+            raise InputError("known must be true or false", got=columns.described(mask))
+        if mask.shape != matrix.shape:
+            raise InputError("known and scores differ in shape", got=f"{mask.shape} and {matrix.shape}")
+        others = ~mask.astype(bool)
+    rows = np.arange(len(matrix))
+    others[rows, at] = False
+    wanted = matrix[rows, at][:, None]
+    return (
+        ((matrix > wanted) & others).sum(axis=1),
+        ((matrix == wanted) & others).sum(axis=1),
+        others.sum(axis=1) + 1,
+    )
+
+
 def of_answers(
     scores: ArrayLike, relevant: ArrayLike, known: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints, Ints, Floats]:

@@ -19,8 +19,8 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
 from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rankings
-from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of, tie_rule
-from evenrank.ranks.rows import Groups, average_name
+from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of
+from evenrank.ranks.rows import Groups, average_name, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, expand, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models, one_kind

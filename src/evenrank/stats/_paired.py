@@ -22,7 +22,8 @@ from evenrank.ranks.evaluation import arrow, bare
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.rankings import AnyRanks, Rankings
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import tie_rule
 from evenrank.ranks.selection import counted
 from evenrank.stats import _significance
 from evenrank.stats._bounds import adjustment

@@ -26,8 +26,8 @@ from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
 from evenrank.ranks.paper import Options, Style, called, metric_name, numbers, paper
 from evenrank.ranks.protocol import OWN, Protocol, shared
 from evenrank.ranks.rankings import AnyRanks, Rankings
-from evenrank.ranks.ranks import Ranks, tie_rule
-from evenrank.ranks.rows import average_name, evaluate_rows
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import average_name, evaluate_rows, tie_rule
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import check_protocols, check_ranks, named_models, one_kind
 from evenrank.stats._units import names_of

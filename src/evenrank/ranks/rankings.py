@@ -650,11 +650,6 @@ class Rankings(Rows):
         return Answers(self.first, self.better, self.equal, self.gains, self.candidates)
 
     @property
-    def has_candidates(self) -> bool:
-        """Whether the number of candidates is known."""
-        return not len(self) or bool(self.candidates[0])
-
-    @property
     def ties(self) -> Ties:
         """The default tie-breaking rule, "expected"."""
         preset = PRESETS.get(self.protocol.preset or "")

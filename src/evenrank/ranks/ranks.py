@@ -685,11 +685,6 @@ class Ranks(Rows):
         )
 
     @property
-    def has_candidates(self) -> bool:
-        """Whether the number of candidates is known."""
-        return not len(self) or bool(self.candidates[0])
-
-    @property
     def tie_rate(self) -> float:
         """The share of targets that tie with another candidate."""
         return self.tally().tie_rate

@@ -37,6 +37,8 @@ class Rows(Framed):
 
     Attributes
     ----------
+    candidates : ndarray of int
+        The number of candidates of each row; 0 if it is unknown.
     weights : ndarray of float or None
         Weights of the rows; None if all weigh the same.
     keys : mapping of str to ndarray
@@ -45,15 +47,11 @@ class Rows(Framed):
         How the rows were computed.
     """
 
+    candidates: Ints  # 0 if their number is unknown
     weights: Floats | None
     keys: Mapping[str, NDArray[Any]]
     protocol: Protocol
     row_name: ClassVar[str]  # what a row is
-
-    @property
-    @abstractmethod
-    def has_candidates(self) -> bool:
-        """Whether the number of candidates is known."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -75,6 +73,11 @@ class Rows(Framed):
     @abstractmethod
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
         """Number the queries."""
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether the number of candidates is known."""
+        return not len(self) or bool(self.candidates[0])
 
     def _part(self, rows: NDArray[Any]) -> Self:
         """Select the rows of a group."""

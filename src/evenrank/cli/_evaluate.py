@@ -52,8 +52,9 @@ from evenrank.ranks.files import says_rankings
 from evenrank.ranks.paper import ANSWERS, DEFAULT, Style
 from evenrank.ranks.pivot import Pivot
 from evenrank.ranks.protocol import differences, shared
-from evenrank.ranks.rankings import AnyRanks, Empty, Rankings, evaluate_rows, load_each
-from evenrank.ranks.ranks import Ranks, load_several, tie_rule
+from evenrank.ranks.rankings import AnyRanks, Empty, Rankings, load_each
+from evenrank.ranks.ranks import Ranks, load_several
+from evenrank.ranks.rows import evaluate_rows, tie_rule
 from evenrank.ranks.streams import (
     QueryTallies,
     Tallies,

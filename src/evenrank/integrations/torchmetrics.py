@@ -29,8 +29,8 @@ from evenrank.metrics.answers.values import check_ties as check_answer_ties
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties, check_ties
-from evenrank.ranks.evaluation import bare, evaluate
-from evenrank.ranks.rankings import Empty, Rankings, usual_metrics
+from evenrank.ranks.evaluation import bare, evaluate, usual_metrics
+from evenrank.ranks.rankings import Empty, Rankings
 from evenrank.ranks.ranks import Ranks
 
 need("torchmetrics")  # before it is imported: says what to install

@@ -5,7 +5,10 @@
 - `presets`     the ranking protocols of other libraries
 - `ranks`       `Ranks`: a row per ranked target
 - `rankings`    `Rankings`: queries with all of their answers
-- `rows`        what both have in common: weights, keys, groups and a protocol
+- `answers`     answers of rankings: checked and in order, or joined from ranks of single answers
+- `tables`      rankings as tables, with a row per query or per answer
+- `scores`      better and equal candidates, counted in matrices of scores
+- `rows`        what ranks and rankings have in common: weights, keys, groups and a protocol
 - `files`       files of ranks
 - `evaluation`  `Evaluation`: values of metrics, and their tables
 - `selection`   groups in the order of a metric, and those with enough targets

@@ -625,6 +625,22 @@ def plain_label(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "_"
 
 
+def usual_metrics(*, wide: bool) -> list[str]:
+    """Return the names of the metrics that are evaluated if none are given.
+
+    Parameters
+    ----------
+    wide : bool
+        Whether there is a row for each of several groups or models.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return ANSWERS_WIDE if wide else ANSWERS
+
+
 def default_expressions(*, wide: bool, chance: bool = True) -> list[Expression]:
     """Return the default metrics, with chance-adjusted ones if candidates are known."""
     if wide:

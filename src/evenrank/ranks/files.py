@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +49,26 @@ def of_rankings(schema: Mapping[str, Any], protocol: Mapping[str, Any] | None = 
     import polars as pl
 
     return isinstance(schema.get("better"), pl.List) or (protocol or {}).get(ROWS) == QUERIES
+
+
+def not_ranks(path: str | os.PathLike[str]) -> InputError:
+    """Build the error for a file of rankings where ranks are required.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    InputError
+        The error.
+    """
+    return InputError(
+        "a file of rankings of queries with several answers, not of ranks of single targets",
+        got=os.fspath(path),
+        do="er.Rankings.load reads it; in Python, rankings.ranks() ranks each answer by itself",
+    )
 
 
 def says_rankings(path: Path) -> bool:
@@ -106,6 +127,28 @@ def check_kind(path: Path) -> None:
     with reading.translated(path, do=FORMATS), path.open("rb") as file:
         if file.read(4) != b"PAR1":
             raise InputError("not a file of ranks", got=str(path), allowed=".parquet, .csv, .tsv")
+
+
+def as_polars(table: Any, what: str, convert: str) -> pl.DataFrame:
+    """Convert a table of any library, or a mapping; the method `convert` reads a pandas column."""
+    import polars as pl
+
+    if isinstance(table, pl.DataFrame):
+        return table
+    # column by column, because polars requires pyarrow to convert a pandas frame
+    content = (
+        {str(name): getattr(table[name], convert)() for name in table.columns}
+        if type(table).__module__.startswith("pandas") and getattr(table, "ndim", 0) == 2
+        else table
+    )
+    try:
+        return pl.DataFrame(content, strict=False)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise InputError(
+            f"not a table of {what}",
+            got=type(table).__name__,
+            do="pass a polars, pandas or Arrow table, or columns of one length",
+        ) from None
 
 
 def with_our_names(frame: Frame, *given: str) -> Frame:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints, nan_error, read_only
+from evenrank._internal.arrays import Floats, Ints, read_only
 from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.table import Table
@@ -36,19 +36,17 @@ from evenrank.metrics.adjusted import Adjusted, Expression
 from evenrank.metrics.answers.metric import QueryMetric, for_answers
 from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.answers.tally import QueryTally
-from evenrank.metrics.answers.values import UNRANKED, Answers, AnswerTies, check_ties, values
+from evenrank.metrics.answers.values import Answers, AnswerTies, check_ties, values
 from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import ANSWERS, ANSWERS_WIDE, Evaluation, bare, evaluate
+from evenrank.ranks.answers import checked, flat_lists, joined, per_query
+from evenrank.ranks.evaluation import Evaluation, bare, evaluate, usual_metrics
 from evenrank.ranks.files import (
     METADATA,
     QUERIES,
     ROWS,
     KeyColumns,
-    key_array,
-    numbers,
-    of_rankings,
     read_table,
     says_rankings,
 )
@@ -56,7 +54,9 @@ from evenrank.ranks.lists import offsets
 from evenrank.ranks.presets import PRESETS
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.ranks import Ranks, Work, load
-from evenrank.ranks.rows import PREVIEW, Rows, average_name, key_columns, one_rule
+from evenrank.ranks.rows import PREVIEW, Rows, average_name, key_columns
+from evenrank.ranks.scores import of_answers
+from evenrank.ranks.tables import answer_columns, by_answer, by_query, columns_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -142,15 +142,15 @@ class Rankings(Rows):
         keys: Mapping[str, ArrayLike] | None = None,
         protocol: Protocol | Mapping[str, Any] | None = None,
     ) -> None:
-        ahead = _each("better", better)
+        ahead = per_query("better", better)
         first = offsets([len(one) for one in ahead])
         made = type(self).flat(
             first,
             np.concatenate([[], *ahead]),
-            _flat("equal", equal, first),
+            flat_lists("equal", equal, first),
             candidates,
-            _flat("gains", gains, first),
-            _flat("answers", answers, first),
+            flat_lists("gains", gains, first),
+            flat_lists("answers", answers, first),
             weights,
             keys,
             protocol,
@@ -203,34 +203,20 @@ class Rankings(Rows):
         >>> Rankings.flat([0, 2, 3], better=[0, 3, 1], equal=0, candidates=9)
         Rankings(2 queries with 3 answers)
         """
-        start = columns.integers("first", first, 0)
-        if not len(start) or start[0] or (np.diff(start) < 0).any():
-            raise InputError("first must start at 0 and not fall", got=columns.described(start[:9]))
-        rows, total = len(start) - 1, int(start[-1])
-        ahead = columns.repeat("better", columns.integers("better", better, UNRANKED), total)
-        same = columns.repeat("equal", columns.integers("equal", equal, 0), total)
-        gain = None if gains is None else _gains(gains, total)
-        names = None if answers is None else columns.key("answers", answers, total)
-        many = np.zeros(rows, np.int64)
-        if candidates is not None:
-            many = columns.integers("candidates", candidates, 1)
-            many = columns.repeat("candidates", many, rows)
-        if gain is not None and not gain.all():
-            worth = gain > 0
-            start = offsets(worth)[start]
-            ahead, same, gain = ahead[worth], same[worth], gain[worth]
-            names = None if names is None else names[worth]
-        if gain is not None and (gain == 1.0).all():
-            gain = None
-        given = Answers(start, ahead, same, gain, many)
-        order = given.order
-        if order is not None:
-            given, names = given.taken(order), None if names is None else names[order]
-        given.check()
-        _check_names(given, names)
-        weight = None if weights is None else columns.weights(weights, rows)
-        described = key_columns(keys, rows), Protocol.of(protocol), work
-        return cls._made(start, given.better, given.equal, given.gain, many, names, weight, *described)
+        given, names = checked(first, better, equal, candidates, gains, answers)
+        weight = None if weights is None else columns.weights(weights, len(given))
+        return cls._made(
+            given.first,
+            given.better,
+            given.equal,
+            given.gain,
+            given.candidates,
+            names,
+            weight,
+            key_columns(keys, len(given)),
+            Protocol.of(protocol),
+            work,
+        )
 
     @classmethod
     def _made(cls, *held: Any) -> Self:
@@ -288,7 +274,7 @@ class Rankings(Rows):
         >>> Rankings.of([[3, 1], [2]], candidates=100).evaluate("map")["map"]
         0.6666666666666666
         """
-        each = [columns.integers("positions", one, 1) for one in _each("positions", positions)]
+        each = [columns.integers("positions", one, 1) for one in per_query("positions", positions)]
         ahead = [one - 1 for one in each]
         return cls(
             ahead,
@@ -341,48 +327,8 @@ class Rankings(Rows):
         >>> rankings.better.tolist(), rankings.equal.tolist(), rankings.candidates.tolist()
         ([1, 3], [1, 0], [4])
         """
-        matrix = columns.as_array("scores", scores)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-            raise InputError(
-                "scores must be a matrix of numbers, a row per query and a column per candidate",
-                got=f"shape {matrix.shape} of {matrix.dtype}",
-            )
-        if np.isnan(matrix).any():
-            row, column = np.argwhere(np.isnan(matrix))[0]
-            raise nan_error(f"query {row}, candidate {column}")
-        worth = columns.as_array("relevant", relevant)
-        if worth.shape != matrix.shape or worth.dtype.kind not in "biuf":
-            raise InputError(
-                "relevant must have the shape of scores", got=f"{worth.shape} and {matrix.shape}"
-            )
-        wrong = ~np.isfinite(worth) | (worth < 0)
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise InputError(
-                "gains must be finite and not negative",
-                got=f"{worth[row, column]} (query {row}, candidate {column})",
-            )
-        gain = worth.astype(float)
-        there = np.ones(matrix.shape, dtype=bool)
-        if known is not None:
-            mask = columns.as_array("known", known)
-            if mask.shape != matrix.shape or (
-                mask.dtype.kind != "b" and not np.isin(mask, (0, 1)).all()
-            ):
-                raise InputError("known must be true or false, in the shape of scores", got=mask.shape)
-            there = ~mask.astype(bool) | (gain > 0)
-        query, at = np.nonzero(gain)
-        better, equal = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
-        for i in range(len(matrix)):
-            mine = query == i if len(matrix) < 64 else slice(*np.searchsorted(query, [i, i + 1]))
-            ordered = np.sort(matrix[i, there[i]])
-            own = matrix[i, at[mine]]
-            low, high = (np.searchsorted(ordered, own, side) for side in ("left", "right"))
-            better[mine], equal[mine] = len(ordered) - high, high - low - 1
-        first = np.searchsorted(query, np.arange(len(matrix) + 1))
-        return cls.flat(
-            first, better, equal, there.sum(axis=1), gain[query, at], None, weights, keys, protocol
-        )
+        first, better, equal, candidates, gains = of_answers(scores, relevant, known)
+        return cls.flat(first, better, equal, candidates, gains, None, weights, keys, protocol)
 
     @classmethod
     def from_ranks(cls, ranks: Ranks, gains: ArrayLike | None = None) -> Self:
@@ -417,53 +363,8 @@ class Rankings(Rows):
         ([1, 4, 2], [10, 9])
         """
         check_type(ranks, Ranks, "only ranks can be joined to rankings")
-        if ranks.weights is not None:
-            raise InputError("weighted ranks cannot be joined to rankings", do="use with_weights(None)")
-        query = ranks.units("query")
-        worth = np.ones(len(ranks)) if gains is None else _gains(gains, len(ranks))
-        order = np.lexsort((ranks.equal, ranks.better, query))
-        query, better, equal = query[order], ranks.better[order], ranks.equal[order]
-        first = np.searchsorted(query, np.arange(int(query.max(initial=-1)) + 2))
-        candidates = ranks.candidates[order][first[:-1]]
-        mixed = candidates[query] != ranks.candidates[order]
-        if mixed.any():
-            row = int(order[np.flatnonzero(mixed)[0]])
-            raise InputError(
-                "answers of one query have different numbers of candidates",
-                got=f"{ranks.candidates[row]:,} in row {row}",
-                do='rank all answers together: er.rank(model, task, answers="together")',
-            )
-        # answers that share both counts, and untied ones with nothing between them, tie with each other
-        # as far as ranks tell; those above have fewer others above or, with as many, no ties
-        new = np.diff(query, prepend=-1) != 0
-        new[1:] |= (np.diff(better) != 0) | (np.diff(equal) != 0)
-        start = np.flatnonzero(new)
-        size = np.diff(start, append=len(query))
-        group = np.repeat(np.arange(len(start)), size)
-        earlier = (start - first[query[start]])[group]
-        tied = (equal > 0) | (worth.min(initial=1.0) != worth.max(initial=1.0))
-        within = np.arange(len(query)) - start[group]
-        ahead = better + earlier + np.where(tied, 0, within)
-        same = equal + np.where(tied, size[group] - 1, 0)
-        many = None if not ranks.has_candidates else candidates + np.diff(first) - 1
-        answers = first[:-1]
-        names = ranks.keys.get("answer")
-        keys = {
-            name: column[order][answers]
-            for name, column in ranks.keys.items()
-            if name != "answer" and _constant(column[order], first)
-        }
-        return cls.flat(
-            first,
-            ahead,
-            same,
-            many,
-            worth[order],
-            None if names is None else names[order],
-            None,
-            keys,
-            ranks.protocol,
-        )
+        first, better, equal, candidates, gain, names, keys = joined(ranks, gains)
+        return cls.flat(first, better, equal, candidates, gain, names, None, keys, ranks.protocol)
 
     # Files and frames --------------------------------------------------------------------------
 
@@ -506,78 +407,7 @@ class Rankings(Rows):
         >>> Rankings.from_frame(table, candidates=9)
         Rankings(2 queries with 3 answers; keys: query)
         """
-        import polars as pl
-
-        if not isinstance(frame, pl.DataFrame):
-            content = (
-                {str(name): frame[name].to_list() for name in frame.columns}
-                if type(frame).__module__.startswith("pandas") and getattr(frame, "ndim", 0) == 2
-                else frame
-            )
-            try:
-                frame = pl.DataFrame(content, strict=False)
-            except (TypeError, ValueError, pl.exceptions.PolarsError):
-                raise InputError(
-                    "not a table of rankings",
-                    got=type(frame).__name__,
-                    do="pass a polars, pandas or Arrow table, or columns of one length",
-                ) from None
-        have = frame.columns
-        if not {"better", "equal"} <= set(have):
-            raise InputError(
-                f"{where} has no columns of rankings",
-                got=f"columns {', '.join(have) or '(none)'}",
-                allowed="better and equal, as lists for each query, or with the key query",
-            )
-        if not of_rankings(frame.schema):
-            frame = _nested(frame, where)
-        return cls._from_nested(frame, where, candidates, protocol)
-
-    @classmethod
-    def _from_nested(
-        cls,
-        frame: pl.DataFrame,
-        where: str,
-        candidates: ArrayLike | None,
-        protocol: Protocol | Mapping[str, Any] | None,
-    ) -> Self:
-        """Create rankings from a table whose columns `better` and `equal` are lists."""
-        import polars as pl
-
-        lists = [name for name in LISTS if name in frame.columns]
-        for name in lists:
-            if not isinstance(frame.schema[name], pl.List):
-                raise InputError(
-                    f"{where}: column {name} must be lists", got=f"type {frame.schema[name]}"
-                )
-        length = frame["better"].list.len()
-        if length.null_count():
-            raise InputError(f"{where}: an empty cell in column better", do="write an empty list")
-        for name in lists[1:]:
-            if not length.equals(frame[name].list.len()):
-                raise InputError(
-                    f"{where}: the lists of a row differ in length", got=f"better and {name}"
-                )
-        some = frame.filter(length > 0)
-        flat = {name: some[name].explode() for name in lists}
-        if candidates is None and "candidates" in frame.columns:
-            candidates = numbers(frame, "candidates")
-        values = {name: numbers(flat[name].to_frame(), name) for name in lists if name != "answer"}
-        return cls.flat(
-            offsets(length.to_numpy()),
-            values["better"],
-            values["equal"],
-            candidates,
-            values.get("gain"),
-            key_array(flat["answer"]) if "answer" in flat else None,
-            numbers(frame, "weight") if "weight" in frame.columns else None,
-            {
-                name: key_array(frame[name])
-                for name in frame.columns
-                if name not in (*LISTS, "candidates", "weight")
-            },
-            protocol,
-        )
+        return cls.flat(**columns_of(frame, where, candidates), protocol=protocol)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, candidates: ArrayLike | None = None) -> Self:
@@ -654,47 +484,16 @@ class Rankings(Rows):
         with replacing(path) as file:
             if kind in (".csv", ".tsv"):
                 protocol = json.dumps({**entries, ROWS: QUERIES}, ensure_ascii=False)
-                body = self._long().write_csv(separator="\t" if kind == ".tsv" else ",")
+                body = by_answer(self).write_csv(separator="\t" if kind == ".tsv" else ",")
                 file.write_text(f"# {METADATA} {protocol}\n{body}", encoding="utf-8")
             else:
                 self.to_polars().write_parquet(file, metadata={METADATA: protocol})
-
-    def _long(self) -> pl.DataFrame:
-        """Return a table with a row per answer; queries without answers are lost."""
-        if (lost := int((np.diff(self.first) == 0).sum())) > 0:
-            raise InputError(
-                "text files have a row per answer, and cannot hold queries without answers",
-                got=f"{lost:,} queries without answers",
-                do="save as .parquet",
-            )
-        keys = {"query": np.arange(len(self))} | dict(self.keys)
-        if "query" in self.keys and len(np.unique(self.units("query"))) < len(self):
-            raise InputError(
-                "text files have a row per answer, and cannot hold queries with the same key query",
-                do="save as .parquet",
-            )
-        import polars as pl
-
-        owner = self._answers.owner
-        columns_of = {name: column[owner] for name, column in keys.items()}
-        if self.has_candidates:
-            columns_of["candidates"] = self.candidates[owner]
-        if self.weights is not None:
-            columns_of["weight"] = self.weights[owner]
-        return pl.DataFrame(columns_of | self._by_answer, strict=False)
-
-    @property
-    def _by_answer(self) -> dict[str, NDArray[Any]]:
-        """The columns with a row per answer."""
-        held: dict[str, NDArray[Any]] = {"better": self.better, "equal": self.equal}
-        held |= {} if self.gains is None else {"gain": self.gains}
-        return held | ({} if self.answers is None else {"answer": self.answers})
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         known = {"candidates": self.candidates} if self.has_candidates else {}
         weight = {} if self.weights is None else {"weight": self.weights}
         lists = {}
-        for name, column in self._by_answer.items():
+        for name, column in answer_columns(self).items():
             parts = np.split(column, self.first[1:-1])
             lists[name] = np.array([*parts, None], dtype=object)[:-1]
         return {**self.keys, **known, **lists, **weight}
@@ -707,17 +506,7 @@ class Rankings(Rows):
         polars.DataFrame
             `better`, `equal`, `gain` and `answer` are columns of lists.
         """
-        import polars as pl
-
-        known = {"candidates": self.candidates} if self.has_candidates else {}
-        weight = {} if self.weights is None else {"weight": self.weights}
-        row = {"_row": np.arange(len(self))}
-        frame = pl.DataFrame({**row, **self.keys, **known, **weight}, strict=False)
-        flat = pl.DataFrame({"_row": self._answers.owner, **self._by_answer}, strict=False)
-        lists = flat.group_by("_row", maintain_order=True).agg(pl.all())
-        joined = frame.join(lists, on="_row", how="left", maintain_order="left")
-        filled = [pl.col(name).fill_null(pl.lit([], lists.schema[name])) for name in self._by_answer]
-        return joined.with_columns(filled).drop("_row")
+        return by_query(self)
 
     # Rows, copies and results ----------------------------------------------------------------------
 
@@ -859,11 +648,6 @@ class Rankings(Rows):
     @cached_property
     def _answers(self) -> Answers:
         return Answers(self.first, self.better, self.equal, self.gains, self.candidates)
-
-    @property
-    def has_candidates(self) -> bool:
-        """Whether the number of candidates is known."""
-        return not len(self) or bool(self.candidates[0])
 
     @property
     def ties(self) -> Ties:
@@ -1152,22 +936,6 @@ def load_each(
     ]
 
 
-def usual_metrics(*, wide: bool) -> list[str]:
-    """Return the names of the metrics that are evaluated if none are given.
-
-    Parameters
-    ----------
-    wide : bool
-        Whether there is a row for each of several groups or models.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
-    return ANSWERS_WIDE if wide else ANSWERS
-
-
 def _unadjusted(metric: str | Expression) -> QueryMetric:
     expression = parse(metric)
     if isinstance(expression, Adjusted):
@@ -1175,109 +943,3 @@ def _unadjusted(metric: str | Expression) -> QueryMetric:
             "a metric without adjustment is required", got=str(expression), do=f"use {expression.metric}"
         )
     return for_answers(expression)
-
-
-def _nested(frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Gather the rows of each query, in the order of the queries."""
-    import polars as pl
-
-    if "query" not in frame.columns:
-        raise InputError(
-            f"{where}: rankings with a row per answer require the key query",
-            got=f"columns {', '.join(frame.columns)}",
-            do="name the query of each answer in a column query",
-        )
-    lists = [name for name in LISTS if name in frame.columns]
-    others = [name for name in frame.columns if name not in (*lists, "query")]
-    grouped = frame.group_by("query", maintain_order=True)
-    varying = grouped.agg(pl.col(others).n_unique()).select(pl.col(others).max()) if others else None
-    for name in others:
-        if varying is not None and varying[name][0] > 1:
-            raise InputError(f"{where}: answers of one query differ in column {name}", do="correct it")
-    return grouped.agg(*(pl.col(name) for name in lists), *(pl.col(name).first() for name in others))
-
-
-def _each(name: str, given: Any) -> list[NDArray[Any]]:
-    """Read a list of columns, one per query."""
-    several = columns.as_list(given)
-    if several is None or any(np.ndim(one) != 1 for one in several):
-        raise InputError(f"{name} must be a list for each query", got=repr(given)[:40])
-    return [columns.as_array(name, one) for one in several]
-
-
-def _flat(name: str, given: Any, first: Ints) -> Any:
-    """Concatenate lists of the lengths of the queries; single numbers and None stay."""
-    if columns.as_list(given) is None:
-        return given
-    each = _each(name, given)
-    if [len(one) for one in each] != np.diff(first).tolist():
-        raise InputError(f"{name} must have as many values as there are answers", got=repr(given)[:40])
-    return (
-        np.concatenate([[], *each]) if name != "answers" else [v for one in each for v in one.tolist()]
-    )
-
-
-def _gains(values: ArrayLike, total: int) -> Floats:
-    gain = columns.as_array("gains", values)
-    if gain.ndim != 1 or (gain.dtype.kind not in "biuf" and gain.size):
-        raise InputError("gains must be numbers", got=columns.described(gain))
-    worth: Floats = np.broadcast_to(gain, total).astype(float) if len(gain) == 1 else gain.astype(float)
-    if len(worth) != total:
-        raise InputError("columns differ in length", got=f"{total} answers, but {len(worth)} gains")
-    columns.reject(~np.isfinite(worth) | (worth < 0), worth, "gains must be finite and not negative")
-    return worth
-
-
-def _constant(column: NDArray[Any], first: Ints) -> bool:
-    """Whether all answers of each query agree in a key."""
-    whole = column[first[:-1]]
-    return bool((np.repeat(whole, np.diff(first)) == column).all())
-
-
-def _check_names(answers: Answers, names: NDArray[Any] | None) -> None:
-    """Check that no query has an answer twice."""
-    if names is None:
-        return
-    # sorting pairs of small numbers is six times as fast as numbering them
-    small = (
-        names.dtype.kind == "i" and names.min(initial=0) >= 0 and names.max(initial=0) < columns.LARGEST
-    )
-    code = names if small else columns.numbered(names)[0]
-    pair = answers.owner * (code.max(initial=0) + 1) + code
-    ordered = np.sort(pair)
-    if (ordered[1:] == ordered[:-1]).any():
-        _, at = np.unique(pair, return_index=True)
-        row = int(np.setdiff1d(np.arange(len(pair)), at)[0])
-        raise columns.RowError(
-            "a query has an answer twice", int(answers.owner[row]), got=repr(names[row])
-        )
-
-
-def evaluate_rows(
-    parts: Sequence[tuple[AnyRanks, str | Sequence[str]]],
-    metrics: Iterable[Metrics] = (),
-    **options: Any,
-) -> Evaluation[Any]:
-    """Evaluate metrics on ranks, or on rankings, with an average each, one row for each.
-
-    Parameters
-    ----------
-    parts : sequence of tuple
-        Ranks or rankings, and their average.
-    metrics : iterable of str or Metric
-        The metrics.
-    **options : object
-        As for `evaluate_ranks` and `evaluate_rankings`.
-
-    Returns
-    -------
-    Evaluation
-        The values.
-    """
-    made: Evaluation[Any] = type(parts[0][0])._evaluate_parts(parts, metrics, **options)
-    return made
-
-
-def rankings_rule(several: Iterable[Rankings], ties: AnswerTies | None = None) -> Ties:
-    """Return the given tie-breaking rule, else the one that the protocols of all rankings agree on."""
-    return one_rule((one.ties for one in several), ties)

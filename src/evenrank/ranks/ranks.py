@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenrank._internal import columns
-from evenrank._internal.arrays import Floats, Ints, memory, nan_error, read_only
+from evenrank._internal.arrays import Floats, Ints, memory, read_only
 from evenrank._internal.checks import check_choice, check_type
 from evenrank._internal.files import as_path, replacing
 from evenrank._internal.names import near
@@ -43,6 +43,8 @@ from evenrank.ranks.files import (
     METADATA,
     SHARED,
     KeyColumns,
+    as_polars,
+    not_ranks,
     numbers,
     of_rankings,
     read_shared_triples,
@@ -51,7 +53,8 @@ from evenrank.ranks.files import (
 )
 from evenrank.ranks.presets import chance_of
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.rows import PREVIEW, SCORED, TRIPLE, Rows, average_name, key_columns, one_rule
+from evenrank.ranks.rows import PREVIEW, SCORED, TRIPLE, Rows, average_name, key_columns
+from evenrank.ranks.scores import of_targets
 
 if TYPE_CHECKING:
     import polars as pl
@@ -339,38 +342,8 @@ class Ranks(Rows):
         >>> r.better.tolist(), r.equal.tolist(), r.candidates.tolist()
         ([0], [1], [2])
         """
-        matrix = columns.as_array("scores", scores)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-            raise InputError(
-                "scores must be a matrix of numbers, a row per query and a column per candidate",
-                got=f"shape {matrix.shape} of {matrix.dtype}",
-            )
-        if np.isnan(matrix).any():
-            row, column = np.argwhere(np.isnan(matrix))[0]
-            raise nan_error(f"query {row}, candidate {column}")
-        at = columns.repeat("target", columns.integers("target", target, 0), len(matrix))
-        columns.reject(at >= matrix.shape[1], at, "a target is not among the candidates (columns)")
-        others = np.ones(matrix.shape, dtype=bool)
-        if known is not None:
-            mask = columns.as_array("known", known)
-            if mask.dtype.kind != "b" and not np.isin(mask, (0, 1)).all():
-                raise InputError("known must be true or false", got=columns.described(mask))
-            if mask.shape != matrix.shape:
-                raise InputError(
-                    "known and scores differ in shape", got=f"{mask.shape} and {matrix.shape}"
-                )
-            others = ~mask.astype(bool)
-        rows = np.arange(len(matrix))
-        others[rows, at] = False
-        wanted = matrix[rows, at][:, None]
-        return cls(
-            ((matrix > wanted) & others).sum(axis=1),
-            ((matrix == wanted) & others).sum(axis=1),
-            others.sum(axis=1) + 1,
-            weights=weights,
-            keys=keys,
-            protocol=protocol,
-        )
+        counts = of_targets(scores, target, known)
+        return cls(*counts, weights=weights, keys=keys, protocol=protocol)
 
     # Files and frames --------------------------------------------------------------------------
 
@@ -411,23 +384,7 @@ class Ranks(Rows):
         >>> Ranks.from_frame({"rank": [1, 2.5], "relation": ["a", "b"]})
         Ranks(2 targets; keys: relation; candidates unknown)
         """
-        import polars as pl
-
-        if not isinstance(frame, pl.DataFrame):
-            # column by column, because polars requires pyarrow to convert a pandas frame
-            content = (
-                {str(name): frame[name].to_numpy() for name in frame.columns}
-                if type(frame).__module__.startswith("pandas") and getattr(frame, "ndim", 0) == 2
-                else frame
-            )
-            try:
-                frame = pl.DataFrame(content, strict=False)
-            except (TypeError, ValueError, pl.exceptions.PolarsError):
-                raise InputError(
-                    "not a table of ranks",
-                    got=type(frame).__name__,
-                    do="pass a polars, pandas or Arrow table, or columns of one length",
-                ) from None
+        frame = as_polars(frame, "ranks", "to_numpy")
         frame = with_our_names(frame, *["candidates"] * (candidates is not None))
         return cls.from_named(frame, where, candidates, protocol)
 
@@ -728,11 +685,6 @@ class Ranks(Rows):
         )
 
     @property
-    def has_candidates(self) -> bool:
-        """Whether the number of candidates is known."""
-        return not len(self) or bool(self.candidates[0])
-
-    @property
     def tie_rate(self) -> float:
         """The share of targets that tie with another candidate."""
         return self.tally().tie_rate
@@ -929,26 +881,6 @@ def load(path: Path, candidates: ArrayLike | None = None, keys: KeyColumns | Non
     return ranks if shared is None else ranks.with_shared_triples(shared, str(path))
 
 
-def not_ranks(path: str | os.PathLike[str]) -> InputError:
-    """Build the error for a file of rankings where ranks are required.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    InputError
-        The error.
-    """
-    return InputError(
-        "a file of rankings of queries with several answers, not of ranks of single targets",
-        got=os.fspath(path),
-        do="er.Rankings.load reads it; in Python, rankings.ranks() ranks each answer by itself",
-    )
-
-
 def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> list[Ranks]:
     """Read several files of ranks; equal key columns are converted once.
 
@@ -966,11 +898,6 @@ def load_several(paths: Iterable[Path], candidates: ArrayLike | None = None) -> 
     """
     keys = KeyColumns()
     return [load(path, candidates, keys) for path in paths]
-
-
-def tie_rule(several: Iterable[Rows], ties: Ties | None = None) -> Ties:
-    """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
-    return one_rule((ranks.ties for ranks in several), ties)
 
 
 def evaluate_ranks(

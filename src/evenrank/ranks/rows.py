@@ -37,6 +37,8 @@ class Rows(Framed):
 
     Attributes
     ----------
+    candidates : ndarray of int
+        The number of candidates of each row; 0 if it is unknown.
     weights : ndarray of float or None
         Weights of the rows; None if all weigh the same.
     keys : mapping of str to ndarray
@@ -45,15 +47,11 @@ class Rows(Framed):
         How the rows were computed.
     """
 
+    candidates: Ints  # 0 if their number is unknown
     weights: Floats | None
     keys: Mapping[str, NDArray[Any]]
     protocol: Protocol
     row_name: ClassVar[str]  # what a row is
-
-    @property
-    @abstractmethod
-    def has_candidates(self) -> bool:
-        """Whether the number of candidates is known."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -75,6 +73,11 @@ class Rows(Framed):
     @abstractmethod
     def _query(self) -> tuple[Ints, list[NDArray[Any]]]:
         """Number the queries."""
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether the number of candidates is known."""
+        return not len(self) or bool(self.candidates[0])
 
     def _part(self, rows: NDArray[Any]) -> Self:
         """Select the rows of a group."""
@@ -360,6 +363,31 @@ class Groups:
         return made
 
 
+def evaluate_rows(
+    parts: Sequence[tuple[Rows, str | Sequence[str]]],
+    metrics: Iterable[Metrics] = (),
+    **options: Any,
+) -> Evaluation[Any]:
+    """Evaluate metrics on ranks, or on rankings, with an average each, one row for each.
+
+    Parameters
+    ----------
+    parts : sequence of tuple
+        Ranks or rankings, and their average.
+    metrics : iterable of str or Metric
+        The metrics.
+    **options : object
+        As for `evaluate_ranks` and `evaluate_rankings`.
+
+    Returns
+    -------
+    Evaluation
+        The values.
+    """
+    made: Evaluation[Any] = type(parts[0][0])._evaluate_parts(parts, metrics, **options)
+    return made
+
+
 def key_columns(keys: Mapping[str, ArrayLike] | None, rows: int) -> dict[str, NDArray[Any]]:
     """Check key columns."""
     given = columns.mapping("keys", keys)
@@ -376,6 +404,11 @@ def one_rule(rules: Iterable[Ties], ties: Ties | None = None) -> Ties:
             do=["choose one for all with ", Option("ties")],
         )
     return distinct[0] if ties is None else ties
+
+
+def tie_rule(several: Iterable[Rows], ties: Ties | None = None) -> Ties:
+    """Return the given tie-breaking rule, else the one that the protocols of all ranks agree on."""
+    return one_rule((ranks.ties for ranks in several), ties)
 
 
 def average_name(average: str | Sequence[str]) -> str:

@@ -30,8 +30,9 @@ from evenrank.metrics.tally import Histogram, Tally
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import COUNT, Evaluation, bare
 from evenrank.ranks.protocol import Protocol, shared
-from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rows
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.rankings import AnyRanks, Rankings
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import evaluate_rows, tie_rule
 from evenrank.report.benchmark import Benchmark, null_of
 from evenrank.stats import (
     AcrossDatasets,

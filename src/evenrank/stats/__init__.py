@@ -6,7 +6,9 @@ often hard for the other; `compare` tests the differences triple by triple, whic
 two separate intervals. Neither measures the variation between training runs (`summarize_runs`), nor
 whether a model that is better on one data set is better on others (`across_datasets`).
 
-- `_sample`        resampling units, and the influence of each on a metric
+- `_units`         resampling units, and which targets each joins
+- `_terms`         metrics as smooth functions of a mean over targets
+- `_sample`        the influence of each unit on a metric, and its standard error
 - `_bounds`        the delta method, order statistics and the bootstrap
 - `_intervals`     metrics with confidence intervals
 - `_evaluate`      metrics of several models
@@ -31,7 +33,7 @@ from evenrank.stats._join import (
     with_targets,
 )
 from evenrank.stats._paired import Comparison, Pair, compare, signed
-from evenrank.stats._sample import ROUNDING, Sample, StandardError, Terms, names_of, unit_name
+from evenrank.stats._sample import ROUNDING, Sample, StandardError
 from evenrank.stats._several import (
     AcrossDatasets,
     AverageRank,
@@ -40,6 +42,8 @@ from evenrank.stats._several import (
     summarize_runs,
 )
 from evenrank.stats._significance import Correction, Test
+from evenrank.stats._terms import Terms
+from evenrank.stats._units import names_of, unit_name
 from evenrank.stats.averages import averages
 
 __all__ = [

@@ -11,9 +11,10 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation
 from evenrank.ranks.evaluation import evaluate as evaluate_tallies
 from evenrank.ranks.rankings import Rankings, evaluate_rankings
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import tie_rule
 from evenrank.stats._intervals import Several, parts_of
-from evenrank.stats._sample import names_of
+from evenrank.stats._units import names_of
 
 
 def evaluate(

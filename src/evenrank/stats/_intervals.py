@@ -19,12 +19,13 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, cell, dispensable, evaluate, title, within
 from evenrank.ranks.protocol import Protocol, differences, shared
 from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rankings
-from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of, tie_rule
-from evenrank.ranks.rows import Groups, average_name
+from evenrank.ranks.ranks import Ranks, chance_rule, dependences_of
+from evenrank.ranks.rows import Groups, average_name, tie_rule
 from evenrank.stats._bounds import Bounds, bootstrap, crossed_bootstrap, delta, expand, no_interval
 from evenrank.stats._cells import Cells
 from evenrank.stats._join import named_models, one_kind
-from evenrank.stats._sample import Sample, Unit, names_of, samples_of, unit_name, unit_note
+from evenrank.stats._sample import Sample, samples_of
+from evenrank.stats._units import Unit, names_of, unit_name, unit_note
 from evenrank.stats.averages import AVERAGES, not_averaged, one_count
 
 Method = Literal["delta", "bootstrap", "percentile"]

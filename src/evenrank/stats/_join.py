@@ -15,7 +15,7 @@ from evenrank.ranks.protocol import to_agree
 from evenrank.ranks.rankings import AnyRanks, Rankings
 from evenrank.ranks.ranks import Ranks
 from evenrank.ranks.rows import TRIPLE, Groups
-from evenrank.stats._sample import names_of
+from evenrank.stats._units import names_of
 
 TARGETS = (TRIPLE, ("source", "target"), ("query", "answer"))
 ROWS = "row"

@@ -22,7 +22,8 @@ from evenrank.ranks.evaluation import arrow, bare
 from evenrank.ranks.paper import Style
 from evenrank.ranks.protocol import Protocol
 from evenrank.ranks.rankings import AnyRanks, Rankings
-from evenrank.ranks.ranks import Ranks, tie_rule
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import tie_rule
 from evenrank.ranks.selection import counted
 from evenrank.stats import _significance
 from evenrank.stats._bounds import adjustment
@@ -45,19 +46,10 @@ from evenrank.stats._join import (
     named_models,
     one_kind,
 )
-from evenrank.stats._sample import (
-    ROUNDING,
-    Sample,
-    StandardError,
-    Terms,
-    Unit,
-    names_of,
-    samples_of,
-    smooth,
-    unit_name,
-    unit_note,
-)
+from evenrank.stats._sample import ROUNDING, Sample, StandardError, samples_of
 from evenrank.stats._significance import CORRECTIONS, Correction, Test
+from evenrank.stats._terms import Terms, smooth
+from evenrank.stats._units import Unit, names_of, unit_name, unit_note
 
 HOW = {
     "permutation": "sign-flip permutation test",

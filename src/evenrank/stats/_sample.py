@@ -1,8 +1,8 @@
-"""A sample of targets: its resampling units, and the influence of each unit on a metric.
+"""A sample of targets: the influence of each resampling unit on a metric, and its standard error.
 
-A power mean is a smooth function of one mean, `M = G(m)` with `m = sum_i w_i x_i / sum_i w_i`, where a
-target's term `x_i` is `f(r_i)^p` (`log f(r_i)` for p = 0), averaged over the ranks a tie allows. An
-adjusted metric is an affine function of M. So each has a first-order expansion in the targets,
+A metric is a smooth function of one mean, `M = G(m)` with `m = sum_i w_i x_i / sum_i w_i`, whose terms
+`x_i` are defined in `_terms`; an adjusted metric is an affine function of M. So each has a first-order
+expansion in the targets,
 
     M* - M  ~  sum_i I_i,    I_i = G'(m) w_i (x_i - m) / sum_j w_j,
 
@@ -27,9 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
-from math import exp, inf, nan, pi, sqrt
+from math import exp, nan, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -37,185 +36,21 @@ from numpy.typing import NDArray
 
 from evenrank._internal import columns
 from evenrank._internal.arrays import Floats, Ints
-from evenrank.errors import InputError
 from evenrank.metrics.adjusted import Adjusted, Affine, Expression, z
-from evenrank.metrics.answers.metric import QueryMetric, for_answers
+from evenrank.metrics.answers.metric import QueryMetric
 from evenrank.metrics.answers.null import QueryNull
 from evenrank.metrics.answers.shapes import Shapes
 from evenrank.metrics.chance import Dependence, Null, NullDistribution
 from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import Ranges, Ties
-from evenrank.ranks.evaluation import COUNT, bare
 from evenrank.ranks.rankings import AnyRanks, Rankings
-from evenrank.ranks.rows import TRIPLE, average_name
+from evenrank.ranks.rows import average_name
+from evenrank.stats._terms import Terms, metric_of, smooth
+from evenrank.stats._units import units_of
 
-Unit = str | Sequence[str] | None
 ROUNDING = 1e-12  # relative to the numbers that are summed: sums closer than this are equal
-CROSSED = "triple+query"
-SHARED = 0.05  # the share of targets with shared queries from which on these matter
 SAMPLED = ("micro", "query")  # averages over a sample, not over fixed groups
-
-
-def unit_name(ranks: Iterable[AnyRanks], unit: Unit) -> str:
-    """Name the resampling unit.
-
-    By default the query, if these are rankings of queries; for ranks of targets the triple, if all have
-    triples, crossed with the query, if triples share queries; else the query, if targets share queries;
-    else the target.
-    """
-    if unit is not None:
-        return names_of("unit", unit)
-    several = _distinct(ranks)
-    if any(isinstance(one, Rankings) for one in several):
-        return "query"
-    if all(set(TRIPLE) <= one.keys.keys() for one in several):
-        return CROSSED if any(shared_queries(one) >= SHARED for one in several) else "triple"
-    alike = all("query" in one.keys for one in several) and several
-    return "query" if alike and any(shared_queries(one) >= SHARED for one in several) else "target"
-
-
-def shared_queries(ranks: AnyRanks) -> float:
-    """Compute the share of targets whose query has other triples (or targets); 0 without queries."""
-    if isinstance(ranks, Rankings):
-        return 0.0
-    names = ranks.keys.keys()
-    sides = set(ranks.keys["side"].tolist()) if "side" in names else {None}
-    if not len(ranks) or (
-        "query" not in names and not (set(TRIPLE) <= names and sides <= {"head", "tail"})
-    ):
-        return 0.0
-    query = ranks.units("query")
-    other = ranks.units("triple") if set(TRIPLE) <= names else np.arange(len(ranks))
-    (_, (of, _)) = columns.encode([query, other])
-    return float((np.bincount(of)[query] > 1).mean())
-
-
-def _distinct(ranks: Iterable[AnyRanks]) -> list[AnyRanks]:
-    """List ranks, but only the first of those that share their targets."""
-    found: list[AnyRanks] = []
-    for one in ranks:
-        if not (found and one.has_targets_of(found[-1])):
-            found.append(one)
-    return found
-
-
-def unit_note(ranks: Iterable[AnyRanks], unit: str) -> tuple[str, ...]:
-    """Note that targets of one query are dependent, if the unit does not join them."""
-    if unit not in ("target", "triple"):
-        return ()
-    share = max((shared_queries(one) for one in _distinct(ranks)), default=0.0)
-    if share < SHARED:
-        return ()
-    return (
-        f"{100 * share:.0f} % of the targets share their query with others, which unit {unit} takes as "
-        f"independent: intervals may be too short, and p-values too small; use {CROSSED}",
-    )
-
-
-def names_of(what: str, given: str | Sequence[str]) -> str:
-    """Join names by commas; check that they are names."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) for n in names):
-        raise InputError(f"{what} must be a name, or a list of names", got=repr(given))
-    return ",".join(names)
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The terms of a metric, one per target, and the function G that maps their mean to the metric.
-
-    Parameters
-    ----------
-    metric : Metric or QueryMetric
-        The metric.
-    x : ndarray of float
-        The term of each target.
-    reference : float
-        The scale of the terms.
-    """
-
-    metric: Metric | QueryMetric
-    x: Floats
-    reference: float
-
-    @property
-    def rising(self) -> bool:
-        """Whether larger terms are better."""
-        if isinstance(self.metric, QueryMetric):
-            return True
-        return self.metric.f.falling == (self.metric.p >= 0)
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the metric is a share of hits."""
-        if isinstance(self.metric, QueryMetric):
-            return self.metric.is_share
-        return self.metric.f.k is not None and self.metric.p == self.metric.q == 1
-
-    @property
-    def finite(self) -> bool:
-        """Whether every term is finite: `f = 0` under `p <= 0` is not."""
-        return bool(np.isfinite(self.x).all())
-
-    def value(self, mean: Floats | float) -> Floats:
-        """Compute the metric from the mean of its terms, `G(m)`.
-
-        Parameters
-        ----------
-        mean : float or ndarray
-            One or more means of terms.
-
-        Returns
-        -------
-        ndarray
-            The metric at each mean.
-        """
-        p, q = self.metric.p, self.metric.q
-        m = np.asarray(mean, dtype=float)
-        with np.errstate(divide="ignore"):
-            if p == 0:
-                return np.asarray(np.exp(q * m))
-            root = m if p == q else m ** (q / p)
-        return np.asarray(self.reference**q * root)
-
-    def slope(self, mean: float) -> float:
-        """Compute the derivative `G'(m)`; NaN if there is none.
-
-        Parameters
-        ----------
-        mean : float
-            A mean of terms.
-
-        Returns
-        -------
-        float
-            The derivative.
-        """
-        p, q = self.metric.p, self.metric.q
-        if p == q:
-            return float(self.reference**q)
-        value = float(self.value(mean))
-        if p == 0:
-            return q * value
-        return q / p * value / mean if mean > 0 else nan
-
-    def at_reference(self, reference: float) -> Floats:
-        """Rescale the terms to another reference.
-
-        Parameters
-        ----------
-        reference : float
-            The scale to convert to.
-
-        Returns
-        -------
-        ndarray
-            The terms on that scale.
-        """
-        if reference == self.reference:
-            return self.x
-        return np.asarray(self.x * (self.reference / reference) ** self.metric.p)
 
 
 class StandardError(NamedTuple):
@@ -296,7 +131,7 @@ class Sample:
         else:
             weight = ranks.weights_by(average)
         count = 0 if groups is None else int(groups.max(initial=-1)) + 1
-        units, *others = _units(ranks, unit)
+        units, *others = units_of(ranks, unit)
         self.crossed = tuple(Sample(ranks, ties, average, other, groups) for other in others)
         self._weighs: NDArray[np.bool_] | None = None
         if weight is not None and not (weight > 0).all():
@@ -864,48 +699,6 @@ def samples_of(
     return found
 
 
-def _units(ranks: AnyRanks, unit: str | Ints) -> list[Ints]:
-    """Number the units of each target; if two units cross, also the second ones, and pairs of both."""
-    if not isinstance(unit, str):
-        return [unit]
-    names = unit.split("+")
-    if len(names) > 2:
-        raise InputError("at most two units can cross", got=repr(unit), do=f"e.g. {CROSSED}")
-    if isinstance(ranks, Rankings) and "target" in names:
-        raise InputError(
-            "the targets of rankings are queries with several answers", got="unit target", do="use query"
-        )
-    each = [np.arange(len(ranks)) if name == "target" else ranks.units(name) for name in names]
-    return each if len(each) == 1 else [*each, columns.encode(each)[0]]
-
-
 def _crossed(first: float, second: float, both: float) -> float:
     """Compute the standard error of crossed units; it is at least that by either unit."""
     return sqrt(max(first**2 + second**2 - both**2, first**2, second**2))
-
-
-def metric_of(expression: Expression, ranks: AnyRanks) -> Metric | Statistic | QueryMetric:
-    """Get the metric of an expression without its adjustment, as ranks or rankings have it."""
-    metric = bare(expression)
-    if isinstance(ranks, Rankings):
-        return metric if metric == COUNT else for_answers(metric)
-    if isinstance(metric, QueryMetric):
-        raise metric.not_of_ranks()
-    return metric
-
-
-def smooth(expression: Expression, ranks: AnyRanks) -> Metric | QueryMetric:
-    """Get the metric of an expression; raise `InputError` unless it is a smooth function of a mean."""
-    metric = metric_of(expression, ranks)
-    if isinstance(metric, Statistic) or abs(metric.p) == inf:
-        several = isinstance(ranks, Rankings)
-        such = "map, ndcg@10, recall@10" if several else "mrr, hits@10, mr, gmr"
-        raise InputError(
-            f"{expression} is not a mean over {'queries' if several else 'targets'}",
-            allowed=f"means such as {such}, also adjusted for chance",
-        )
-    if isinstance(expression, Adjusted) and expression.adjustment == "chance":
-        raise InputError(
-            f"{expression} is computed from the numbers of candidates; it does not depend on the ranks"
-        )
-    return metric

@@ -25,12 +25,12 @@ from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation, arrow, bare, cell
 from evenrank.ranks.paper import Options, Style, called, metric_name, numbers, paper
 from evenrank.ranks.protocol import OWN, Protocol, shared
-from evenrank.ranks.rankings import AnyRanks, Rankings, evaluate_rows
-from evenrank.ranks.ranks import Ranks, tie_rule
-from evenrank.ranks.rows import average_name
+from evenrank.ranks.rankings import AnyRanks, Rankings
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import average_name, evaluate_rows, tie_rule
 from evenrank.stats._intervals import check_level, percent
 from evenrank.stats._join import check_protocols, check_ranks, named_models, one_kind
-from evenrank.stats._sample import names_of
+from evenrank.stats._units import names_of
 
 DEFAULT = ("mrr", "hits@1", "hits@10", "index(mrr)")
 NARROW = 3  # data sets that fit beside each other on a page

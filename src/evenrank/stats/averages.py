@@ -11,9 +11,10 @@ from evenrank.metrics.grammar import Metrics
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import Evaluation
 from evenrank.ranks.rankings import AnyRanks, Rankings
-from evenrank.ranks.ranks import evaluate_ranks, tie_rule
+from evenrank.ranks.ranks import evaluate_ranks
+from evenrank.ranks.rows import tie_rule
 from evenrank.stats._join import check_ranks
-from evenrank.stats._sample import names_of
+from evenrank.stats._units import names_of
 
 AVERAGES = ("micro", "query", "relation")
 

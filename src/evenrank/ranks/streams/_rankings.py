@@ -24,7 +24,7 @@ from evenrank.metrics.answers.tally import QueryTally
 from evenrank.metrics.chance import Chance
 from evenrank.metrics.grammar import Metrics, listed, parse
 from evenrank.metrics.ties import Ties
-from evenrank.ranks.evaluation import ANSWERS, COUNT, Evaluation, bare, evaluate
+from evenrank.ranks.evaluation import ANSWERS, COUNT, Evaluation, bare, evaluate, usual_metrics
 from evenrank.ranks.files import (
     FORMATS,
     METADATA,
@@ -35,10 +35,10 @@ from evenrank.ranks.files import (
     read_table,
 )
 from evenrank.ranks.protocol import Protocol, differences, shared
-from evenrank.ranks.rankings import Empty, Rankings, usual_metrics
+from evenrank.ranks.rankings import Empty, Rankings
 from evenrank.ranks.rows import one_rule
 from evenrank.ranks.streams._files import local, scan
-from evenrank.ranks.streams._tallies import NAMED, Origin, Question, differing
+from evenrank.ranks.streams._tallies import Origin, Question, notes_on_files
 
 if TYPE_CHECKING:
     import polars as pl
@@ -145,10 +145,7 @@ class QueryTallies:
     @property
     def notes(self) -> list[str]:
         """Remarks on files that differ, and on those that were left out."""
-        files = [f"left out as damaged: {why}" for why in self.left_out.values()]
-        more = len(files) - NAMED
-        rest = [f"and {more} more damaged files were left out"] if more > 0 else []
-        return [*differing(self.origins), *files[:NAMED], *rest]
+        return notes_on_files(self.origins, self.left_out)
 
     def evaluate(
         self,

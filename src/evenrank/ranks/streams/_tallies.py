@@ -164,10 +164,7 @@ class Tallies:
     @property
     def notes(self) -> list[str]:
         """Remarks on files that differ, and on those that were left out."""
-        files = [f"left out as damaged: {why}" for why in self.left_out.values()]
-        more = len(files) - NAMED
-        rest = [f"and {more} more damaged files were left out"] if more > 0 else []
-        return [*differing(self.origins), *files[:NAMED], *rest]
+        return notes_on_files(self.origins, self.left_out)
 
     def checked(self) -> Self:
         """Check that metrics are defined: intact files, positive weights, a supported average.
@@ -259,6 +256,14 @@ def differing(origins: Iterable[Origin]) -> list[str]:
         if len(values) > 1:
             found.append(f"{name} ({', '.join(values[:NAMED] + more)})")
     return [f"the files, evaluated as one, differ in {', '.join(found)}"] if found else []
+
+
+def notes_on_files(origins: Iterable[Origin], left_out: Mapping[str, str]) -> list[str]:
+    """Note how files differ, and which were left out."""
+    files = [f"left out as damaged: {why}" for why in left_out.values()]
+    more = len(files) - NAMED
+    rest = [f"and {more} more damaged files were left out"] if more > 0 else []
+    return [*differing(origins), *files[:NAMED], *rest]
 
 
 def merged(tallies: Sequence[Tallies]) -> Tallies:

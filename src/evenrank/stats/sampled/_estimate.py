@@ -23,11 +23,13 @@ from evenrank.metrics.tally import Histogram
 from evenrank.metrics.ties import Ties
 from evenrank.ranks.evaluation import SAMPLED, Evaluation, evaluate
 from evenrank.ranks.protocol import Protocol
-from evenrank.ranks.ranks import Ranks, tie_rule
-from evenrank.ranks.rows import Groups, average_name
+from evenrank.ranks.ranks import Ranks
+from evenrank.ranks.rows import Groups, average_name, tie_rule
 from evenrank.stats._intervals import check_level
 from evenrank.stats._join import check_ranks
-from evenrank.stats._sample import Sample, Unit, names_of, smooth, unit_name
+from evenrank.stats._sample import Sample
+from evenrank.stats._terms import smooth
+from evenrank.stats._units import Unit, names_of, unit_name
 from evenrank.stats.sampled._means import Means, means
 from evenrank.stats.sampled._result import Estimated, Estimator, FullEstimate, Vary
 from evenrank.stats.sampled._targets import ROW, Targets, pooled, with_replacement

@@ -11,7 +11,7 @@ import numpy as np
 from evenrank._internal.arrays import Floats, Function
 from evenrank.errors import InputError
 from evenrank.metrics.metric import RANK, Metric
-from evenrank.stats._sample import Terms
+from evenrank.stats._terms import Terms
 from evenrank.stats.sampled._bounds import Envelope, envelope
 from evenrank.stats.sampled._corrections import bias_variance, constrained, plain, posterior, unbiased
 from evenrank.stats.sampled._design import Design

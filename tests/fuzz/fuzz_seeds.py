@@ -307,9 +307,7 @@ def checkpoint_folder(folder):
 
 
 def run(*words):
-    subprocess.run(
-        [sys.executable, "-m", "evenrank", *map(str, words)], check=True, capture_output=True
-    )
+    subprocess.run([sys.executable, "-m", "evenrank", *map(str, words)], check=True, capture_output=True)
 
 
 def _unfinish(run, whole):

@@ -23,8 +23,8 @@ EXPLORER = """# Explorer: adjust a published value
 
 Enter a published value and see it adjusted for chance, beside the [record](record.md) of published
 results and the equivalent value on every other data set. Enter further values of the same model to see
-whether they contradict each other ([audit](audit.md)), or choose "your own candidates" to enter numbers of
-candidates and tasks. `evenrank explore -o explorer.html` writes this page as one file that needs no
+whether they contradict each other ([audit](audit.md)), or choose "your own candidates" to enter numbers
+of candidates and tasks. `evenrank explore -o explorer.html` writes this page as one file that needs no
 network. <a href="_static/explorer.html">Open it in full</a>.
 
 <iframe class="whole" src="_static/explorer.html" title="Explorer"></iframe>

@@ -1,4 +1,4 @@
-"""Atomic writes of files, and locks of folders."""
+"""Atomic writes of files, locks of folders, and the user's own files."""
 
 from __future__ import annotations
 
@@ -133,6 +133,29 @@ def locked(folder: Path, *, wait: bool = True) -> AbstractContextManager[object]
     from filelock import FileLock
 
     return FileLock(folder / ".lock", timeout=-1 if wait else 0).acquire()
+
+
+def user_file(variable: str, name: str) -> Path:
+    """Return the path of a file of the user: in the folder that a variable names, or that of data."""
+    folder = os.environ.get(variable)
+    if folder:
+        return expanded(folder) / name
+    from platformdirs import user_data_path
+
+    return user_data_path("evenrank", appauthor=False) / name
+
+
+@contextmanager
+def changing(path: Path, variable: str) -> Iterator[None]:
+    """Let no other process write between reading and writing a file of the user."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent):
+            yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {path.parent}", got=error.strerror, do=f"set {variable} to another folder"
+        ) from None
 
 
 def _system_message(error: Exception) -> str | None:

@@ -36,7 +36,7 @@ import numpy as np
 
 from evenrank._internal.arrays import Ints
 from evenrank._internal.checks import check_choice, check_type
-from evenrank._internal.files import expanded, locked, replacing
+from evenrank._internal.files import changing, replacing, user_file
 from evenrank._internal.reading import read_parquet, translated
 from evenrank.errors import InputError, Option
 from evenrank.graphs import approximate, registry, structure
@@ -668,17 +668,11 @@ def add(tables: Sequence[pl.DataFrame]) -> Path:
         if _find(name, packaged()):
             what = "the atlas of the package has a data set of this name"
             raise InputError(what, got=repr(name), do="choose another name")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path.parent):  # no other process may write between reading and writing
-            kept = _own()
-            for name in names:
-                kept = kept.filter(pl.col("data") != (_find(name, _names(kept)) or name))
-            write([kept, *tables], path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {path.parent}", got=error.strerror, do=f"set {FOLDER} to another folder"
-        ) from None
+    with changing(path, FOLDER):
+        kept = _own()
+        for name in names:
+            kept = kept.filter(pl.col("data") != (_find(name, _names(kept)) or name))
+        write([kept, *tables], path)
     return path
 
 
@@ -690,12 +684,7 @@ def own_file() -> Path:
     Path
         The file, which may not exist.
     """
-    folder = os.environ.get(FOLDER)
-    if folder:
-        return expanded(folder) / FILE
-    from platformdirs import user_data_path
-
-    return user_data_path("evenrank", appauthor=False) / FILE
+    return user_file(FOLDER, FILE)
 
 
 def _own() -> pl.DataFrame:

@@ -15,7 +15,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, get_args
 
-from evenrank._internal.files import expanded, locked, replacing
+from evenrank._internal.files import changing, replacing, user_file
 from evenrank._internal.reading import read_parquet
 from evenrank._internal.table import as_csv
 from evenrank.errors import InputError, UnknownMetricError
@@ -99,12 +99,7 @@ def own_file() -> Path:
     Path
         The file, which may not exist.
     """
-    folder = os.environ.get(FOLDER)
-    if folder:
-        return expanded(folder) / OWN_FILE
-    from platformdirs import user_data_path
-
-    return user_data_path("evenrank", appauthor=False) / OWN_FILE
+    return user_file(FOLDER, OWN_FILE)
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -372,23 +367,15 @@ def add(source: str | os.PathLike[str] | Iterable[Mapping[str, Any]]) -> Path:
         If a row is invalid or already there, or the file cannot be written.
     """
     new, path = read(source), own_file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path.parent):  # no other process may write between reading and writing
-            kept = read(path) if path.exists() else []
-            there = {replace(one, run=0) for one in kept}
-            again = next((one for one in new if replace(one, run=0) in there), None)
-            if again is not None:
-                got = f"{again.metric}={again.printed} of {again.name} on {again.data}, {again.source}"
-                raise InputError(
-                    "your record has this row already", got=got, do="remove it from the file"
-                )
-            with replacing(path) as file:
-                file.write_text(as_csv([_plain(one) for one in (*kept, *new)]) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {path.parent}", got=error.strerror, do=f"set {FOLDER} to another folder"
-        ) from None
+    with changing(path, FOLDER):
+        kept = read(path) if path.exists() else []
+        there = {replace(one, run=0) for one in kept}
+        again = next((one for one in new if replace(one, run=0) in there), None)
+        if again is not None:
+            got = f"{again.metric}={again.printed} of {again.name} on {again.data}, {again.source}"
+            raise InputError("your record has this row already", got=got, do="remove it from the file")
+        with replacing(path) as file:
+            file.write_text(as_csv([_plain(one) for one in (*kept, *new)]) + "\n", encoding="utf-8")
     return path
 
 

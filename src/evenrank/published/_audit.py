@@ -261,7 +261,8 @@ def audit(
     >>> rows = [{"model": "A", "data": "wn18rr", "mrr": "0.48", "hits@1": "0.52", "hits@10": "0.57"}]
     >>> for finding in audit(rows):
     ...     print(finding)
-    hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.515 > 0.485
+    hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but even with rounding
+    0.515 > 0.485
     """
     if source is None:
         source = results(candidates="any")

@@ -51,7 +51,8 @@ class Contradiction:
     Examples
     --------
     >>> print(*contradictions({"mrr": "0.48", "hits@1": "52.0 %"}))
-    hits@1=52.0 % and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.5195 > 0.485
+    hits@1=52.0 % and mrr=0.48 contradict each other: hits@1 <= mrr, but even with rounding
+    0.5195 > 0.485
     """
 
     relation: str
@@ -65,9 +66,9 @@ class Contradiction:
         """Name the values, the inequality and both sides of it."""
         values = [one.printed for one in self.given]
         named = f"{', '.join(values[:-1])} and {values[-1]}"
-        unless = ", unless ties have half ranks" * self.whole_ranks
+        unless = ", unless ties have fractional ranks" * self.whole_ranks
         sides = f"{self.left:.6g} > {self.right:.6g}"
-        return f"{named} contradict each other: {self.relation}, but as rounded {sides}{unless}"
+        return f"{named} contradict each other: {self.relation}, but even with rounding {sides}{unless}"
 
 
 def contradictions(

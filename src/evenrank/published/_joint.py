@@ -86,7 +86,7 @@ class Limit:
             where = f"among the candidates of {self.data}" if self.data else where
             unless = ", unless it is a macro average" if self.data else ""
             said = f"{self.given.printed} is impossible: {bound} {where}"
-            return f"{said}, but as rounded it is {sides}{unless}"
+            return f"{said}, but even with rounding it is {sides}{unless}"
         named = listed_in_words([one.printed for one in self.others])
         where = f" {among}" if isfinite(self.candidates) else ""
         verb = "implies" if len(self.others) == 1 else "imply"

@@ -166,7 +166,7 @@ adjust mrr=476 --data wn18rr -> impossible value of mrr; got mrr=476
 adjust mrr=0.4 -> published values need either a data set or numbers of candidates; got neither
 adjust mrr=0.4 mrr=0.5 --data wn18rr -> the same metric twice
 adjust none.csv -> none.csv
-adjust mr=3,340 --data wn18rr -> the comma in a value of mr may be a decimal point or group digits
+adjust mr=3,340 --data wn18rr -> the comma in a value of mr may be a decimal or a thousands separator
 audit none.csv -> no such file of results; got none.csv
 published --data wn18r -> the record has no such data; got wn18r; did you mean wn18
 published --data nowhere --data wn18r --data nowhere -> the record has no such data; got nowhere, wn18r

@@ -340,7 +340,7 @@ def test_numbers_are_read_in_any_usual_spelling():
     assert er.adjust({"mrr": ".571"}, data="wn18rr")["mrr"] == 0.571
     assert er.adjust({"mr": "1,234.5"}, data="wn18rr")["mr"] == 1234.5
     with pytest.raises(
-        er.errors.InputError, match="decimal point or group digits; got 3,340; write 3340, or"
+        er.errors.InputError, match="decimal or a thousands separator; got 3,340; write 3340, or"
     ):
         er.adjust({"mr": "3,340"}, data="wn18rr")
     with pytest.raises(er.errors.InputError, match="a value must be a number; got '1,23,4'"):

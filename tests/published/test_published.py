@@ -589,7 +589,7 @@ HEAD = "model,data,metric,value\n"
         ),
         (
             HEAD + 'A,wn18rr,mr,"1,234"\n',
-            ":2: the comma in a value of mr may be a decimal point or group",
+            ":2: the comma in a value of mr may be a decimal or a thousands separator",
         ),
         (HEAD + "A,wn18rr,mrr,nan\n", ":2: impossible value of mrr; got mrr=nan; allowed: 2.44"),
         (HEAD + "A,wn18rr,mr,inf\n", ":2: impossible value of mr; got mr=inf"),

@@ -204,7 +204,7 @@ def _with_point(text: str, expression: Expression) -> str:
     if _THOUSANDS.fullmatch(text) and expression.range[1] > 1 and not text.lstrip("+-").startswith("0"):
         point, none = text.replace(",", "."), text.replace(",", "")
         raise InputError(
-            f"the comma in a value of {expression} may be a decimal point or group digits",
+            f"the comma in a value of {expression} may be a decimal or a thousands separator",
             got=text,
             do=f"write {none}, or {point}",
         )

@@ -28,7 +28,7 @@ const protocolOf = row => [row.split, row.sides === "both" ? "both sides" : `${r
 
 const linked = (row, words) => (row.link ? make("a", { href: row.link, target: "_blank", rel: "noreferrer" }, words) : words);
 
-const MARKS = { sources: ["≠", "another text of the same work prints another value"] };
+const MARKS = { sources: ["≠", "another text of the same work prints a different value"] };
 const FLAG = ["⚑", "cannot come from one set of ranks"];
 
 // The source, which opens to the protocol, the place where the value is printed, and what the audit finds.

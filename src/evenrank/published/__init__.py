@@ -5,7 +5,7 @@ numbers of candidates, and these determine the exact null distribution of the me
 
 - `_value`        published values and their units
 - `_setting`      evaluation settings: the candidates, and the null distribution of each metric
-- `_approximate`  limits for data sets that nobody counted
+- `_approximate`  limits for data sets that were not counted
 - `_consistency`  inequalities between the values of one model
 - `_joint`        whether values of one model can belong to the same ranks, all together
 - `_models`       names of models

@@ -207,7 +207,7 @@ def test_every_rank_is_in_a_bin(step, most):
         (
             {"hits@1": "0.428", "hits@3": "49.2", "hits@10": "57.1", "mrr": "0.476"},
             "wn18rr",
-            "hits@1=0.428 can only be fractions, beside hits@3=49.2 % and hits@10=57.1 %",
+            "hits@1=0.428 can only be a fraction, next to hits@3=49.2 % and hits@10=57.1 %",
         ),
     ],
 )

@@ -567,7 +567,7 @@ HEAD = "model,data,metric,value\n"
     [
         ("", "results.csv: no column model, data; got nothing; allowed: model, data, metric, value"),
         ("\n\n", "results.csv: no column model, data; got nothing"),
-        (HEAD, "results.csv:1: no results; got nothing but column names"),
+        (HEAD, "results.csv:1: no results; got a header without rows"),
         ("model,data\nA,wn18rr\n", ":1: no column metric; got model, data; allowed"),
         ("model,mrr\nA,0.4\n", ":1: no column data; got model, mrr"),
         ("model,data,value\nA,wn18rr,0.4\n", ":1: no column metric; got model, data, value"),

@@ -3,8 +3,8 @@
 The registry knows the numbers of entities and triples of data sets that were not counted. A target among
 `E` entities has at most `E` candidates, as in raw ranking. How many known true answers are filtered is
 known only from the training file. Sizes alone hardly limit it: all entities could be answers of a query.
-In the data sets that were counted, no query comes close to that; see `MOST_ANSWERS`. So the candidates
-are approximated by those of raw ranking, and the bounds are
+In the larger data sets that were counted, no query has more than four fifths; see `MOST_ANSWERS`. So the
+candidates are approximated by those of raw ranking, and the bounds are
 
 - `E` candidates for every target: nothing is filtered,
 - `E - K + 1` candidates for every target, where `K` answers are known: four fifths of the entities, or

@@ -12,12 +12,13 @@ with a row per distinct count:
 |---------------------|------------------------------------------------------------------------------|
 | data                | name of the data set                                                         |
 | unseen              | whether entities not seen in training are kept: keep or drop                 |
-| entities, relations | their numbers under that rule                                                |
-| split, side         | the split whose triples are ranked, and the side that is asked for           |
+| entities, relations | the numbers of entities and relations for this value of `unseen`             |
+| split, side         | the split whose triples are ranked, and the side that is predicted           |
 | candidates, count   | number of candidates, filtered by all splits, and of targets that have it    |
 
-What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
-are the sum of the two; the number of triples of a split is the sum of the counts of one side.
+What follows from these rows is not stored: in raw ranking, all entities are candidates of every target;
+counts of both sides are the sum of the two; the number of triples of a split is the sum of the counts of
+one side.
 
 Data sets that were not counted, but whose sizes are known, are approximated
 (`evenrank.graphs.approximate`).
@@ -245,7 +246,7 @@ def bounds(
     unseen: Unseen = "keep",
     protocol: presets.Name | None = None,
 ) -> approximate.Bounds | None:
-    """Bound the number of candidates of a data set that is only approximated.
+    """Bound the numbers of candidates of a data set that are only approximate.
 
     Parameters
     ----------

@@ -166,10 +166,10 @@ adjust mrr=476 --data wn18rr -> impossible value of mrr; got mrr=476
 adjust mrr=0.4 -> published values need either a data set or numbers of candidates; got neither
 adjust mrr=0.4 mrr=0.5 --data wn18rr -> the same metric twice
 adjust none.csv -> none.csv
-adjust mr=3,340 --data wn18rr -> the comma in a value of mr may be a decimal point or group digits
+adjust mr=3,340 --data wn18rr -> the comma in a value of mr may be a decimal or a thousands separator
 audit none.csv -> no such file of results; got none.csv
-published --data wn18r -> the record has no such data; got wn18r; did you mean wn18
-published --data nowhere --data wn18r --data nowhere -> the record has no such data; got nowhere, wn18r
+published --data wn18r -> the record has no such data set; got wn18r; did you mean wn18
+published --data nowhere --data wn18r --data nowhere -> no such data set; got nowhere, wn18r
 published --model TransX -> the record has no such model; got TransX; did you mean Tran
 published --year last -> --year must be a year, or two; got 'last'; write 2019, or 2018-2020
 published --data nations --year 1999 -> the record has no such results

@@ -567,7 +567,7 @@ def test_list_and_its_table_in_the_docs():
     twice = {name for name, times in count.items() if times == 2}
     assert {"fb15k237", "wn18rr", "wd50k", "icews14", "yago310 (approximate)"} < twice
     assert not twice & {"nations", "umls", "fb15k", "codexlarge (approximate)"}
-    # whether all entities are seen in training is unknown where nobody counted
+    # whether all entities are seen in training is unknown where they were not counted
     assert {row["unseen"] for row in rows if "approximate" in row["data"]} == {"keep", "drop"}
     for row in rows:
         rule = "drop" if row["unseen"] == "drop" else "keep"

@@ -190,7 +190,7 @@ def test_arguments_that_cannot_be_used():
         Queries.of({"1p": [[0, 0]]}, entities=10)
     with raises("1p: hard answers must be a column of whole numbers; got .*'a'"):
         Queries.of({"1p": ([[0, 0]], [[]], [["a"]])}, entities=10)
-    with raises("1p: one of the easy answers is no entity; got 12; allowed: 0 to 9"):
+    with raises("1p: one of the easy answers is not an entity; got 12; allowed: 0 to 9"):
         Queries.of({"1p": ([[0, 0]], [[12]], [[1]])}, entities=10)
     with raises("1p: easy answers must be whole; got 0.5"):  # and is not taken for 0
         Queries.of({"1p": ([[0, 0]], [[0.5]], [[1]])}, entities=10)

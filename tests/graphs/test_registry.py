@@ -140,7 +140,7 @@ def test_entries_are_well_formed():
         assert entry.relations > 0
         assert "train" in entry.splits
         assert bool(entry.files) == bool(entry.mirrors) == bool(entry.layout)
-        assert bool(entry.files) or not entry.hash  # of graphs that nobody counted
+        assert bool(entry.files) or not entry.hash  # of graphs that were not counted
         assert entry.bytes.keys() == entry.files.keys()
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry.files.values())
         assert all(mirror.startswith("https://") for mirror in entry.mirrors)

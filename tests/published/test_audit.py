@@ -166,8 +166,8 @@ def test_every_rank_is_in_a_bin(step, most):
         (
             {"hits@3": "0.31", "hits@10": "0.29"},
             "wn18rr",
-            "hits@3=0.31 and hits@10=0.29 contradict each other: hits@3 <= hits@10, but as rounded "
-            "0.305 > 0.295",
+            "hits@3=0.31 and hits@10=0.29 contradict each other: hits@3 <= hits@10, but even with "
+            "rounding 0.305 > 0.295",
         ),
         (
             {"hits@1": "0.20", "hits@10": "0.50", "mr": "8.0", "mrr": "0.245"},
@@ -178,36 +178,36 @@ def test_every_rank_is_in_a_bin(step, most):
         (
             {"mr": "0.8"},
             "wn18rr",
-            "mr=0.8 is impossible: mr >= 1 for all ranks, but as rounded it is at most ",
+            "mr=0.8 is impossible: mr >= 1 for all ranks, but even with rounding it is at most ",
         ),
         ({"mrr": "101"}, "wn18rr", "mrr=101 is impossible: mrr <= 1 for all ranks"),
         (
             {"mr": "15000"},
             "fb15k237",
-            "mr=15000 is impossible: mr <= 14541 among at most 14,541 candidates, but as rounded it is "
-            "at least 14999.5",
+            "mr=15000 is impossible: mr <= 14541 among at most 14,541 candidates, but even with "
+            "rounding it is at least 14999.5",
         ),
         (
             {"mrr": "0.02"},
             "nations",
-            "mrr=0.02 is impossible: mrr >= 0.0714286 among at most 14 candidates, but as rounded",
+            "mrr=0.02 is impossible: mrr >= 0.0714286 among at most 14 candidates, but even with",
         ),
         (
             {"hits@10": "0.60"},
             "nations",
-            "hits@10=0.60 is impossible: hits@10 >= 0.718905 among the candidates of nations, but as "
-            "rounded it is at most 0.605, unless it is a macro average",
+            "hits@10=0.60 is impossible: hits@10 >= 0.718905 among the candidates of nations, but even "
+            "with rounding it is at most 0.605, unless it is a macro average",
         ),
         (
             {"index(mr)": "0.90", "mr": "9000"},
             "fb15k237",
-            r"mr=9000 and index\(mr\)=0.90 contradict each other: mr <= mr from index\(mr\), but as "
-            "rounded 8999.5 > 7",
+            r"mr=9000 and index\(mr\)=0.90 contradict each other: mr <= mr from index\(mr\), but even "
+            "with rounding 8999.5 > 7",
         ),
         (
             {"hits@1": "0.428", "hits@3": "49.2", "hits@10": "57.1", "mrr": "0.476"},
             "wn18rr",
-            "hits@1=0.428 can only be fractions, beside hits@3=49.2 % and hits@10=57.1 %",
+            "hits@1=0.428 can only be a fraction, next to hits@3=49.2 % and hits@10=57.1 %",
         ),
     ],
 )
@@ -340,7 +340,7 @@ def test_numbers_are_read_in_any_usual_spelling():
     assert er.adjust({"mrr": ".571"}, data="wn18rr")["mrr"] == 0.571
     assert er.adjust({"mr": "1,234.5"}, data="wn18rr")["mr"] == 1234.5
     with pytest.raises(
-        er.errors.InputError, match="decimal point or group digits; got 3,340; write 3340, or"
+        er.errors.InputError, match="decimal or a thousands separator; got 3,340; write 3340, or"
     ):
         er.adjust({"mr": "3,340"}, data="wn18rr")
     with pytest.raises(er.errors.InputError, match="a value must be a number; got '1,23,4'"):
@@ -354,7 +354,7 @@ def test_adjusting_says_what_does_not_fit_together():
     notes = er.adjust({"mrr": "0.48", "hits@1": "0.488"}, data="wn18rr").notes
     assert notes[-1].endswith("0.4875 > 0.485; it would fit if the last digits were off by one")
     notes = er.adjust({"mrr": "0.830", "hits@1": "0.500"}, data="wn18rr").notes
-    assert notes[-1].endswith(", unless ties have half ranks")
+    assert notes[-1].endswith(", unless ties have fractional ranks")
     notes = er.published.adjust_table([{"model": "A", "data": "kinships", **values}]).notes
     assert any("warning: row 0: A: hits@1=0.20 and mr=8.0 imply mrr >=" in note for note in notes)
 

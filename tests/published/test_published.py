@@ -567,7 +567,7 @@ HEAD = "model,data,metric,value\n"
     [
         ("", "results.csv: no column model, data; got nothing; allowed: model, data, metric, value"),
         ("\n\n", "results.csv: no column model, data; got nothing"),
-        (HEAD, "results.csv:1: no results; got nothing but column names"),
+        (HEAD, "results.csv:1: no results; got a header without rows"),
         ("model,data\nA,wn18rr\n", ":1: no column metric; got model, data; allowed"),
         ("model,mrr\nA,0.4\n", ":1: no column data; got model, mrr"),
         ("model,data,value\nA,wn18rr,0.4\n", ":1: no column metric; got model, data, value"),
@@ -589,7 +589,7 @@ HEAD = "model,data,metric,value\n"
         ),
         (
             HEAD + 'A,wn18rr,mr,"1,234"\n',
-            ":2: the comma in a value of mr may be a decimal point or group",
+            ":2: the comma in a value of mr may be a decimal or a thousands separator",
         ),
         (HEAD + "A,wn18rr,mrr,nan\n", ":2: impossible value of mrr; got mrr=nan; allowed: 2.44"),
         (HEAD + "A,wn18rr,mr,inf\n", ":2: impossible value of mr; got mr=inf"),

@@ -162,15 +162,15 @@ def test_a_model_selects_its_variants_and_a_variant_itself():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": "wn18r"}, "the record has no such data; got wn18r; did you mean wn18rr or wn18"),
-        ({"data": ["foo", "bar", "foo"]}, "the record has no such data; got foo, bar"),
+        ({"data": "wn18r"}, "the record has no such data set; got wn18r; did you mean wn18rr or wn18"),
+        ({"data": ["foo", "bar", "foo"]}, "the record has no such data set; got foo, bar"),
         ({"model": "TransX"}, "the record has no such model; got TransX; did you mean Tran"),
         ({"metric": "hits@7"}, "the record has no such metric; got hits@7; did you mean hits@"),
         ({"metric": "quality"}, "unknown metric"),
         ({"filter": "some"}, "filter.*got 'some'; allowed: any, all, none"),
         ({"candidates": "most"}, "candidates.*got 'most'; allowed: all, sampled, top, any"),
         ({"split": "dev"}, "split.*got 'dev'; allowed:"),
-        ({"data": 5}, "data must be a name, or several; got int"),
+        ({"data": 5}, "data set must be a name, or several; got int"),
         ({"year": "2019"}, "year must be a number, or the first and the last; got '2019'"),
     ],
 )
@@ -334,14 +334,17 @@ def test_every_value_of_the_record_has_a_link():
         ({"printed": "good"}, "row 0: a value must be a number; got 'good'"),
         (
             {"sides": "left"},
-            "row 0: unknown word in column sides; got 'left'; allowed: head, tail, both",
+            "row 0: unknown value in column sides; got 'left'; allowed: head, tail, both",
         ),
         ({"candidates": "some"}, "row 0: unknown candidates; got 'some'"),
         ({"year": "19"}, "row 0: a year must have four digits; got '19'"),
-        ({"origin": "mine"}, "row 0: unknown word in column origin; got 'mine'; allowed: own, computed"),
+        (
+            {"origin": "mine"},
+            "row 0: unknown value in column origin; got 'mine'; allowed: own,",
+        ),
         ({"metric": "quality"}, "rows: unknown metric; got 'quality'"),
         ({"printed": "57.1", "value": "0.6"}, "row 0: printed and value differ; got 57.1 and 0.6"),
-        ({"percent": "yes"}, "row 0: unknown word in column percent; got 'yes'; allowed: true, false"),
+        ({"percent": "yes"}, "row 0: unknown value in column percent; got 'yes'; allowed: true, false"),
         ({"colour": "red"}, "unknown column; got 'colour'; allowed: data, model"),
     ],
 )

@@ -470,7 +470,12 @@ def test_typing_a_value_shows_the_librarys_figures(page, page_file, asked, metri
             "Impossible: with these numbers of candidates, mr is between 1.000 and 40,928.",
         ),
         ("mr", "value", "199,999.5", "Impossible"),
-        ("mr", "value", "99,999", "The comma may be a decimal point or group digits. Write 99999 or"),
+        (
+            "mr",
+            "value",
+            "99,999",
+            "The comma may be a decimal or a thousands separator. Write 99999",
+        ),
         (
             "mrr",
             "index",
@@ -565,7 +570,7 @@ def test_typing_ones_own_candidates(page, page_file):
     result = er.adjust({"hits@10": 0.5}, sizes={51: 2000})
     assert shown(page)["index"] == figure(result["index(hits@10)"])
     assert shown(page)["z"] == "+" + figure(result["z(hits@10)"])
-    assert "for 2,000 tasks with 51 candidates." in page.text("#chance")
+    assert "for 2,000 targets with 51 candidates." in page.text("#chance")
     assert page.run("document.getElementById('record').hidden")
     page.run("document.getElementById('size').focus(), document.activeElement.select()")
     page.type("many")
@@ -662,11 +667,11 @@ def test_values_that_contradict_each_other_are_found_while_typing(page, page_fil
     assert page.text("#audit").startswith("As printed, these values cannot come from one set of ranks")
     assert (
         page.text("#others-note")
-        == "Not read: mean. Write it like mrr=0.82. bogus is not a metric of this page."
+        == "Cannot read: mean. Write each value as in mrr=0.82. bogus is not a metric of this page."
     )
     assert [row[0] for row in cells(page, "#values")] == ["mrr", "hits@1", "mr", "mr"]
     page.open(page_file, fragment(x="0.48", others="hits@1=0.43 hits@10=57"))
-    assert "may be a fraction or in percent" in page.text("#others-note")
+    assert "may be a fraction or a percentage" in page.text("#others-note")
 
 
 def test_contradictions_are_those_of_the_library(page, page_file):
@@ -797,7 +802,10 @@ def test_details_open_and_close_by_key(page, page_file):
     assert page.run("document.getElementById('protocol').open") is False
     page.run("document.querySelector('main > section details summary').focus()")
     page.press(" ")
-    assert page.text("#sweep-table caption") == "mrr under random ranking, 10,000 tasks of equal size"
+    assert (
+        page.text("#sweep-table caption")
+        == "mrr under random ranking, 10,000 targets with the same number of candidates"
+    )
 
 
 def test_view_is_kept_in_the_address(page, page_file, browser):

@@ -49,8 +49,8 @@ COMMANDS = {
     "Chance levels and published results": {
         "chance": ("_chance", "Show the null distribution of a metric."),
         "adjust": ("_chance", "Adjust published values for chance."),
-        "published": ("_published", "Select and adjust results of the record of published results."),
-        "audit": ("_published", "Check whether published values are possible and fit together."),
+        "published": ("_published", "Look up published results, adjusted for chance."),
+        "audit": ("_published", "Check whether published values are possible and consistent."),
         "record": ("_published", "Check published results, and add them to your own record."),
         "baseline": ("_chance", "Show the results of random ranking and of a constant scorer."),
         "explore": ("_chance", "Write an HTML page that adjusts published values for chance."),

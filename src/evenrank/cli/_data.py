@@ -207,8 +207,8 @@ def atlas_list(form: FormatOption = "table") -> None:
             rows += [_of_test(kept, "keep"), _of_test(dropped, "drop")]
     notes = [
         f"Mean number of candidates and chance levels: test triples, both sides, filtered; {INCLUDED}.",
-        "Approximate: nobody counted the known answers; all entities are taken as candidates, those not "
-        "seen in training included (keep) or not (drop).",
+        "Approximate: known answers were not counted; all entities are taken as candidates, with (keep) "
+        "or without (drop) those not seen in training.",
     ]
     optional = ("valid", "relations", "train", "test", "entities", "chance(hits@10)")
     show_rows(rows, 2, notes, form, optional=optional)
@@ -264,7 +264,7 @@ def atlas_show(
     notes = [size, f"{words}; {INCLUDED}"]
     if limits is not None:
         span = f"{limits.least:,} to {limits.most:,} candidates"
-        notes.append(f"nobody counted the known answers: targets have {span}")
+        notes.append(f"approximate: known answers were not counted; targets have {span}")
     left_out = [split for split in facts.triples if split not in atlas.splits(data, unseen=unseen)]
     if left_out:
         notes.append(f"not known for the split {', '.join(left_out)}")

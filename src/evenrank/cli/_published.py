@@ -37,13 +37,13 @@ def published_command(
         Names, typer.Option(help="Models, such as ComplEx or 'ComplEx-N3 (rank 100)'; repeatable.")
     ] = None,
     metric: Metrics = None,
-    year: Annotated[str | None, typer.Option(help="Year of publication, as 2019 or 2018-2020.")] = None,
+    year: Annotated[str | None, typer.Option(help="Year of publication: 2019, or 2018-2020.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Part of the name of the source, or of its file.")
     ] = None,
     own: Annotated[
         bool | None,
-        typer.Option("--own/--quoted", help="Only a source's own results, or only what it quotes."),
+        typer.Option("--own/--quoted", help="Only a source's own results, or only quoted ones."),
     ] = None,
     split: Annotated[str | None, typer.Option(help="The split that was ranked. By default any.")] = None,
     sides: Annotated[
@@ -60,21 +60,19 @@ def published_command(
     ] = "any",
     candidates: Annotated[
         Literal["all", "sampled", "top", "any"],
-        typer.Option(
-            help="Ranked among all entities, among sampled ones, or in lists of the best only."
-        ),
+        typer.Option(help="Ranked among all entities, among sampled ones, or in top-k lists."),
     ] = "all",
     sort: Annotated[
         Literal["index", "z", "value", "year"] | None,
-        typer.Option(help="Sort by this, the largest first. By default in the order of the record."),
+        typer.Option(help="Sort by this, largest first. By default in the order of the record."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Number of rows of a table.")] = 30,
     form: FormatOption = "table",
 ) -> None:
-    """Select and adjust results of the record of published results.
+    """Look up published results, adjusted for chance.
 
-    The record has several thousand values of papers and their repositories, each with its protocol and
-    its source, and your own rows (see evenrank record).
+    The record has several thousand values from papers and their repositories, each with its protocol and
+    its source. Your own rows are included (see evenrank record).
 
     Examples
     --------
@@ -134,10 +132,10 @@ def audit_command(
     ] = None,
     form: FormatOption = "table",
 ) -> None:
-    """Check whether published values are possible and fit together.
+    """Check whether published values are possible and consistent.
 
-    Values are read as printed: 0.48 stands for 0.475 to 0.485. A finding says that no ranks have these
-    values together, whatever their ties.
+    Values are read as printed: 0.48 stands for 0.475 to 0.485. A finding means that no set of ranks has
+    these values, whatever the tie-breaking rule.
 
     Examples
     --------
@@ -176,7 +174,7 @@ RowsArgument = Annotated[
 
 @record_app.command("check")
 def record_check(file: RowsArgument, form: TableOrJson = "table") -> None:
-    """Check rows for the record, and whether their values are possible and fit together.
+    """Check rows for the record, and whether their values are possible and consistent.
 
     Examples
     --------

@@ -15,7 +15,7 @@
 - `atlas`      candidate counts of benchmarks
 - `known`      what a graph tells of ranks whose files lack it
 - `packed`, `structure`, `sources`  its files in the package, and how they are made
-- `approximate`  bounds for benchmarks that nobody counted
+- `approximate`  bounds for benchmarks that were not counted
 """
 
 from __future__ import annotations

@@ -68,11 +68,11 @@ class Alignment:
     source, target : tuple of str
         Names of the entities of the two graphs.
     links : dict of str to array of int
-        For each split, rows of a source and the target that is the same thing, by their positions.
+        For each split, pairs of equivalent entities: the positions of a source and a target.
     relations : int, optional
         Number of relations of both graphs, if it is known.
     remarks : tuple of str, default ()
-        What the reader of the files found, in words.
+        Notes on the files, such as the number of entities with several links.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class Alignment:
         Raises
         ------
         InputError
-            If files are missing, or a link names no entity; the message names the line.
+            If files are missing, or a link has an unknown entity; the message names the line.
         """
         check_type(path, str | os.PathLike, "not the path of an alignment")
         folder = _folder(path)
@@ -212,7 +212,7 @@ class Alignment:
         split : str, default "test"
             The split whose links are ranked.
         sides : {"both", "target", "source"}, default "both"
-            What the queries ask for: the target of a source, the source of a target, or both.
+            What is predicted: the target of a source, the source of a target, or both.
         candidates : {"links", "all"}, default "links"
             Rank among the entities of the links of this split, as most papers do, or among all entities
             of the other graph; those known from links of other splits are then filtered.

@@ -1,10 +1,10 @@
-"""Data sets whose files are not at hand: what their sizes tell about numbers of candidates.
+"""Approximate numbers of candidates of data sets whose files are not at hand, from their sizes.
 
-The registry knows the numbers of entities and triples of data sets that nobody counted here. A target
-among `E` entities has at most `E` candidates: those of raw ranking. How many of them are known true
-answers, which are filtered, is in the training file. Sizes alone hardly limit it: a query could have all
-entities as answers. No query of a data set that was counted has that; see `MOST_ANSWERS`. So the
-approximation ranks raw, and its bounds are
+The registry knows the numbers of entities and triples of data sets that were not counted. A target among
+`E` entities has at most `E` candidates, as in raw ranking. How many known true answers are filtered is
+known only from the training file. Sizes alone hardly limit it: all entities could be answers of a query.
+In the larger data sets that were counted, no query has more than four fifths; see `MOST_ANSWERS`. So the
+candidates are approximated by those of raw ranking, and the bounds are
 
 - `E` candidates for every target: nothing is filtered,
 - `E - K + 1` candidates for every target, where `K` answers are known: four fifths of the entities, or
@@ -12,10 +12,10 @@ approximation ranks raw, and its bounds are
 
 Chance levels rise or fall with the number of candidates, so those of the two bounds enclose the true
 one. In raw ranking, all `E` entities are candidates, which is exact. Where candidates come with the data
-set (OGB), or are the entities of the test links (alignment), their number is exact, too.
+set (OGB), or are the entities of the test links (alignment), their number is exact as well.
 
-Sizes are published with entities not seen in training or without them, seldom both (`Entry.unseen`,
-`Entry.dropped`). If only the others are known, they are taken.
+Published sizes either include entities not seen in training or leave them out; few data sets have both
+(`Entry.unseen`, `Entry.dropped`). If only one of the two is known, it is used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from evenrank.graphs.registry import Entry
 from evenrank.metrics.chance import Null, chance
 from evenrank.metrics.metric import Metric, Statistic
 
-# No query of any data set of the atlas with at least a thousand entities has more of them as answers
-# (a test checks this); the largest share is 78 %, for the gender "male" in FB13.
+# In data sets of the atlas with at least a thousand entities, no query has a larger share of them as
+# answers (a test checks this); the largest is 78 %, for the gender "male" in FB13.
 MOST_ANSWERS = 0.8
 SUFFIX = " (approximate)"
 SIDES = ("head", "tail")
@@ -85,7 +85,7 @@ def bounds(entry: Entry, unseen: Unseen = "keep") -> Bounds:
     Returns
     -------
     Bounds
-        The fewest candidates, if the most are filtered, and the most, if none are.
+        The fewest candidates, if as many answers as possible are filtered, and the most, if none are.
 
     Examples
     --------

@@ -12,14 +12,15 @@ with a row per distinct count:
 |---------------------|------------------------------------------------------------------------------|
 | data                | name of the data set                                                         |
 | unseen              | whether entities not seen in training are kept: keep or drop                 |
-| entities, relations | their numbers under that rule                                                |
-| split, side         | the split whose triples are ranked, and the side that is asked for           |
+| entities, relations | the numbers of entities and relations for this value of `unseen`             |
+| split, side         | the split whose triples are ranked, and the side that is predicted           |
 | candidates, count   | number of candidates, filtered by all splits, and of targets that have it    |
 
-What follows from these rows is not stored: raw, every target has all entities as candidates; both sides
-are the sum of the two; the number of triples of a split is the sum of the counts of one side.
+What follows from these rows is not stored: in raw ranking, all entities are candidates of every target;
+counts of both sides are the sum of the two; the number of triples of a split is the sum of the counts of
+one side.
 
-Data sets that nobody counted, but whose sizes are known, are approximated
+Data sets that were not counted, but whose sizes are known, are approximated
 (`evenrank.graphs.approximate`).
 """
 
@@ -108,11 +109,11 @@ def atlas(
     protocol: presets.Name | None = None,
     time: TimeFilter | None = None,
 ) -> Histogram:
-    """Return the numbers of candidates of a data set's targets, which determine its chance levels.
+    """Return the numbers of candidates of a data set, which determine its chance levels.
 
-    Data sets whose files nobody counted are approximated by the number of their entities; `bounds` says
-    how far off that may be. Their files, once they are in the folder that EVENRANK_DATA names or in the
-    cache, are counted exactly.
+    If a data set was not counted, its numbers of candidates are approximated by its number of entities;
+    `bounds` gives their limits. Once its files are in the folder that EVENRANK_DATA names, or in the
+    cache, they are counted, and the result is exact.
 
     Parameters
     ----------
@@ -127,12 +128,12 @@ def atlas(
     unseen : {"keep", "drop"}, default "keep"
         "drop" leaves out entities and relations not seen in training, as PyKEEN does.
     protocol : str, optional
-        Rank as another library does, e.g. "grail" among 50 sampled negatives (`evenrank.ranks.presets`).
-        It determines `filter` and `unseen`.
+        The protocol of another library, such as "grail", which ranks among 50 sampled negatives
+        (`evenrank.ranks.presets`). It determines `filter` and `unseen`.
     time : {"aware", "agnostic"}, optional
-        For temporal data sets: whether known true answers are filtered where they have the time of the
-        query ("aware", the default), or at any time. The latter counts have a name of their own, too,
-        such as "icews14-agnostic".
+        For temporal data sets: whether to filter known true answers at the time of the query only
+        ("aware", the default), or at any time ("agnostic"). The time-agnostic counts also have a name of
+        their own, such as "icews14-agnostic".
 
     Returns
     -------
@@ -245,7 +246,7 @@ def bounds(
     unseen: Unseen = "keep",
     protocol: presets.Name | None = None,
 ) -> approximate.Bounds | None:
-    """Bound the number of candidates of a data set that is only approximated.
+    """Bound the numbers of candidates of a data set that are only approximate.
 
     Parameters
     ----------
@@ -416,7 +417,7 @@ def _bare(name: str) -> str:
 
 
 def _at_hand(data: str | Graph) -> str | Graph:
-    """Return the graph of a data set that nobody counted, if its files are at hand; else the name."""
+    """Return the graph of a data set that was not counted, if its files are at hand; else the name."""
     if not isinstance(data, str):
         return data
     entry = registry.lookup(_bare(data))
@@ -552,7 +553,7 @@ def build(graph: Graph, name: str | None = None) -> pl.DataFrame:
     Raises
     ------
     InputError
-        If the graph has dropped entities.
+        If the graph was loaded with ``unseen="drop"``.
 
     Examples
     --------

@@ -278,7 +278,7 @@ def _given(graph: Graph, candidates: Candidates, seen: Sequence[str]) -> tuple[G
             )
         if graph.dropped:
             raise InputError(
-                f"{path} numbers entities as before those not seen in training were dropped",
+                f"{path} has the ids of all entities, but those not seen in training were dropped",
                 do=["load the graph with ", Option("unseen", "keep"), ", or pass lists of candidates"],
             )
         typed = read_types(graph, path)

@@ -1,8 +1,8 @@
 """Query answering: queries of several steps, by structure, with easy and hard answers.
 
 A query such as "which films were directed by winners of this award?" takes two steps through the graph.
-Its *easy* answers follow from the triples that are known without a split; its *hard* answers need a
-triple of that split. Hard answers are ranked; all other answers are filtered.
+Its *easy* answers follow from the other splits alone; its *hard* answers need a triple of the ranked
+split. Hard answers are ranked; all other answers are filtered.
 
 The structures have the names of Query2box and BetaE: `p` is a step along a relation, `i` an
 intersection, `u` a union. `Queries.load` reads the files of BetaE, also those with negation;
@@ -156,7 +156,7 @@ class Queries:
         Raises
         ------
         InputError
-            If an answer is no entity, easy and hard answers overlap, or a query has no hard answer.
+            If an answer is not an entity, easy and hard answers overlap, or a query has no hard answer.
         """
         check_type(structures, Mapping, "queries are given by structure")
         size = columns.integer("entities", entities, 1)
@@ -183,7 +183,7 @@ class Queries:
         ----------
         graph : Graph
             The graph. Easy answers follow from its other splits; those after `split` are not used, so
-            that validation queries know nothing of test triples.
+            that validation queries do not depend on test triples.
         *structures : str
             Structures such as "1p", "2i", "up". By default all.
         count : int, default 100
@@ -288,8 +288,8 @@ class Queries:
     def task(self, *structures: str) -> Task:
         """Build the task to rank the hard answers, filtered by all other answers.
 
-        The field averages over the answers of each query first, then over queries: evaluate the ranks by
-        the macro average over the key `query`.
+        Results are usually averaged over the answers of each query first, then over queries: the macro
+        average over the key `query`.
 
         Parameters
         ----------
@@ -489,7 +489,7 @@ def _checked(
         every = np.concatenate(arrays)
         bad = every[(every < 0) | (every >= size)]
         if len(bad):
-            text = f"{structure}: one of the {what} answers is no entity"
+            text = f"{structure}: one of the {what} answers is not an entity"
             raise InputError(text, got=int(bad[0]), allowed=f"0 to {size - 1:,}")
         lists.append(tuple(arrays))
     for i in range(len(flat)):

@@ -1,10 +1,11 @@
 """Times of the facts of temporal graphs: points and intervals, as numbers or as dates.
 
-Files of temporal graphs have a fourth column with a time, or a fourth and a fifth with the first and the
-last time at which the fact holds. Whole numbers are ids of times, in their order. Dates are years,
-months or days, such as 2014, 2014-05 or 2014-05-31, where # stands for an unknown digit: 2014-##-## is
-all of 2014, and ####-##-## is open, the beginning or the end of time. Each date becomes the first and
-the last day that it may be, and these days are numbered in their order.
+Files of temporal graphs have a fourth column with a time, or a fourth and a fifth with the first and
+the last time at which the fact holds. Whole numbers are ids of times, in chronological order. Dates are
+years, months or days, such as 2014, 2014-05 or 2014-05-31, where # stands for an unknown digit:
+2014-##-## is all of 2014, and ####-##-## means that the interval has no known start or end. Each date
+is converted to the first and the last day that it may be, and these days are numbered in chronological
+order.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ numbers of candidates, and these determine the exact null distribution of the me
 
 - `_value`        published values and their units
 - `_setting`      evaluation settings: the candidates, and the null distribution of each metric
-- `_approximate`  limits for data sets that nobody counted
+- `_approximate`  limits for data sets that were not counted
 - `_consistency`  inequalities between the values of one model
-- `_joint`        whether values of one model can belong to the same ranks, all together
+- `_joint`        whether one set of ranks can have all values of a model, by linear programming
 - `_models`       names of models
 - `_read`         tables of results in files
 - `_results`      results within and across data sets
@@ -125,8 +125,9 @@ def adjust(
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
         decides.
     chance : {"scorer", "independent"}, default "scorer"
-        Whether z-scores take random ranks as those of a random scorer, where the atlas knows which of
-        them depend on each other, or as independent, as Hoyt et al. (2022) and PyKEEN do.
+        The null distribution of z-scores. "scorer" accounts for the dependence between the ranks of a
+        random scorer, where the atlas has it; "independent" treats ranks as independent, as Hoyt et al.
+        (2022) and PyKEEN do.
 
     Returns
     -------
@@ -230,8 +231,9 @@ def adjust_table(
         Whether metrics with maximum 1 are in percent. By default a percent sign or a value above 1
         decides, for all values of a metric together.
     chance : {"scorer", "independent"}, default "scorer"
-        Whether z-scores take random ranks as those of a random scorer, where the atlas knows which of
-        them depend on each other, or as independent, as Hoyt et al. (2022) and PyKEEN do.
+        The null distribution of z-scores. "scorer" accounts for the dependence between the ranks of a
+        random scorer, where the atlas has it; "independent" treats ranks as independent, as Hoyt et al.
+        (2022) and PyKEEN do.
 
     Returns
     -------
@@ -291,8 +293,8 @@ def baseline(
     """Compute baselines that need no model: random ranking, and a constant scorer.
 
     The rows are the mean and the standard deviation under random ranking, and a scorer that gives all
-    candidates the same score, under each tie-breaking rule. It has no information, so that its metrics
-    should equal the chance level, as they do under `expected`; under `optimistic` it is perfect.
+    candidates the same score, under each tie-breaking rule. A constant scorer has no information, so its
+    metrics should equal the chance level, as they do under `expected`; under `optimistic` it is perfect.
 
     Parameters
     ----------
@@ -309,8 +311,9 @@ def baseline(
     unseen : {"keep", "drop"}, default "keep"
         Whether entities not seen in training were kept.
     chance : {"scorer", "independent"}, default "scorer"
-        Whether z-scores take random ranks as those of a random scorer, where the atlas knows which of
-        them depend on each other, or as independent, as Hoyt et al. (2022) and PyKEEN do.
+        The null distribution of z-scores. "scorer" accounts for the dependence between the ranks of a
+        random scorer, where the atlas has it; "independent" treats ranks as independent, as Hoyt et al.
+        (2022) and PyKEEN do.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How far the chance levels of a data set that nobody counted may be off, as notes below its values."""
+"""Notes on how far chance levels may be off if the candidates of a data set were not counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def approximate_notes(
     unseen: Unseen = "keep",
     protocol: presets.Name | None = None,
 ) -> tuple[str, ...]:
-    """Say between which limits chance levels, indices and z-scores lie.
+    """Describe the limits between which chance levels, indices and z-scores lie.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def approximate_notes(
     kept = unseen if protocol is None else presets.preset(protocol).unseen
     other = f" ({'without' if entry.unseen == 'drop' else 'with'} those not seen in training)"
     about = (
-        f"approximate: nobody counted the candidates of {entry.title}; all of its {limits.most:,} "
-        f"entities{'' if has_sizes(entry, kept) else other} are taken"
+        f"approximate: the candidates of {entry.title} were not counted, and all of its {limits.most:,} "
+        f"entities{'' if has_sizes(entry, kept) else other} are taken instead"
     )
     if filter is None and protocol is None:
         return (f"{about}.",)

@@ -1,7 +1,7 @@
 """Audit published results: check whether the values of each evaluation can belong to one set of ranks.
 
-Values are read as printed, so that 0.48 stands for 0.475 to 0.485, and a finding says that no ranks at
-all have these values: with ties of any kind, averaged over both sides or over relations.
+Values are read as printed, so that 0.48 stands for 0.475 to 0.485. A finding means that no set of ranks
+has these values, whatever the tie-breaking rule, and whether they are micro or macro averages.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Finding:
     Parameters
     ----------
     kind : {"contradiction", "impossible", "unit", "sources"}
-        Values that exclude each other; a value that is impossible by itself; values in two units; or two
-        sources that print different values of the same work.
+        Values that contradict each other; a value that is impossible by itself; values in two units; or
+        two sources that print different values for the same work.
     data, model : str
         The data set and the model.
     text : str
@@ -221,11 +221,11 @@ def audit(
     unseen: Unseen | None = None,
     percent: bool | None = None,
 ) -> Audit:
-    """Check whether published values are possible and fit together.
+    """Check whether published values are possible and consistent.
 
-    Hits@k must rise with k, and the MRR must lie between the bounds that hits@k, MR and GMR imply
-    together, among the candidates of the data set. Values that were computed from ranks and rounded
-    have no findings, whatever the ties, and whether they are micro or macro averages.
+    Hits@k must not decrease with k, and the MRR must lie between the bounds that hits@k, MR, GMR and the
+    candidates of the data set imply together. Values that were computed from ranks and rounded never
+    have findings, whatever the tie-breaking rule, and for micro and macro averages alike.
 
     Parameters
     ----------
@@ -261,7 +261,8 @@ def audit(
     >>> rows = [{"model": "A", "data": "wn18rr", "mrr": "0.48", "hits@1": "0.52", "hits@10": "0.57"}]
     >>> for finding in audit(rows):
     ...     print(finding)
-    hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.515 > 0.485
+    hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but even with rounding
+    0.515 > 0.485
     """
     if source is None:
         source = results(candidates="any")
@@ -355,9 +356,10 @@ def audit_run(run: Run) -> list[Finding]:
     mixed = _mixed(given)
     if mixed and not wrong(mixed):
         kinds = {one.kind for one in mixed if one.percent}
-        small = listed_in_words([one.printed for one in mixed if one.kind in kinds and not one.percent])
+        small = [one.printed for one in mixed if one.kind in kinds and not one.percent]
         large = listed_in_words([one.printed for one in mixed if one.percent])
-        text = f"{small} can only be fractions, beside {large}"
+        noun = "a fraction" if len(small) == 1 else "fractions"
+        text = f"{listed_in_words(small)} can only be {noun}, next to {large}"
         return [Finding("unit", run.data, run.model, text, tuple(mixed), run.source, run.where)]
     if changed:
         names = listed_in_words([str(one.expression) for one in min(changed, key=len)])
@@ -519,7 +521,7 @@ def _work(source: str) -> tuple[str, str] | None:
 
 
 def _disagreements(values: Sequence[Recorded]) -> list[Finding]:
-    """Find values that are quoted or copied from a work which prints other ones."""
+    """Find values that are quoted or copied from a work and differ from those that it prints."""
     works: dict[tuple[Any, ...], list[Recorded]] = {}
     for one in values:
         work = _work(one.source)

@@ -1,8 +1,8 @@
 """Joint consistency of the published metrics of one model.
 
 Each check is an inequality that holds for all ranks r >= 1, such as `hits@1 <= mrr`. A printed value
-stands for all values that are rounded to it, and an inequality is only reported as violated if it is
-for all of these. So values that were computed from ranks and rounded never contradict each other.
+stands for all values that are rounded to it, and an inequality is reported only if all of these violate
+it. So values that were computed from ranks and rounded never contradict each other.
 
 With the shares of targets in bins of ranks, `hits@1`, `hits@10 - hits@1`, `1 - hits@10`, a mean of a
 monotone function of the rank lies between the means of its values at both ends of the bins. The bounds
@@ -45,13 +45,14 @@ class Contradiction:
         Whether the inequality only holds for whole ranks: ties at their mean rank, such as 1.5, may
         violate it.
     micro : bool
-        Whether it only holds for micro averages: metrics that are no means of a function of the rank,
-        such as the GMR, may violate it if they are averaged over groups of ranks.
+        Whether it only holds for micro averages: a metric that is not the mean of a function of the
+        rank, such as the GMR, may violate it if it is averaged over groups of ranks.
 
     Examples
     --------
     >>> print(*contradictions({"mrr": "0.48", "hits@1": "52.0 %"}))
-    hits@1=52.0 % and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.5195 > 0.485
+    hits@1=52.0 % and mrr=0.48 contradict each other: hits@1 <= mrr, but even with rounding
+    0.5195 > 0.485
     """
 
     relation: str
@@ -65,9 +66,9 @@ class Contradiction:
         """Name the values, the inequality and both sides of it."""
         values = [one.printed for one in self.given]
         named = f"{', '.join(values[:-1])} and {values[-1]}"
-        unless = ", unless ties have half ranks" * self.whole_ranks
+        unless = ", unless ties have fractional ranks" * self.whole_ranks
         sides = f"{self.left:.6g} > {self.right:.6g}"
-        return f"{named} contradict each other: {self.relation}, but as rounded {sides}{unless}"
+        return f"{named} contradict each other: {self.relation}, but even with rounding {sides}{unless}"
 
 
 def contradictions(

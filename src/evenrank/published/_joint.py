@@ -1,14 +1,14 @@
 """Whether printed values of several metrics can belong to one set of ranks, by linear programming.
 
-Ranks are a distribution over 1..N, and the mean of any function of the rank is linear in it. So values
-that are printed with a rounding error fit together if and only if a linear program has a solution: a
-distribution whose means lie in the intervals that are rounded to these values. This finds what no
-inequality between two metrics shows, such as an MRR that hits@1, hits@10 and MR exclude together.
+Ranks are a distribution over 1..N, and the mean of any function of the rank is linear in it. So rounded
+values are consistent if and only if a linear program has a solution: a distribution whose means lie in
+the intervals that are rounded to these values. This finds contradictions that no inequality between two
+metrics shows, such as an MRR that hits@1, hits@10 and MR together exclude.
 
 The program is a relaxation, so that values that were computed from ranks always have a solution:
 
 - Large ranks are in bins, and a function has any value between those at both ends of its bin.
-- Ranks may be half, as those of ties at their mean rank, unless the tie-breaking rule is known.
+- Ranks may be fractional, such as 1.5 for ties at their mean rank, unless the rule is known.
 - A macro average is a mean over the same ranks with other weights, and thus a distribution as well. Only
   an outer function needs care: the mean of the GMR over relations is not the GMR of any ranks, but at
   least that of the weighted ranks, as the exponential function is convex. One bound remains.
@@ -40,18 +40,18 @@ TOLERANCE = 1e-6  # relative; that of the solver is 1e-7
 
 @dataclass(frozen=True)
 class Limit:
-    """The values of a metric that the other values of a model leave.
+    """A value outside the range that the other values of its model imply.
 
     Parameters
     ----------
     given : PublishedValue
         The value that does not fit.
     others : tuple of PublishedValue
-        The values that exclude it; empty, if the number of candidates does.
+        The values that exclude it; empty if the number of candidates does.
     least, most : float
         The smallest and the largest value that the others allow.
     low, high : float
-        The values that are rounded to the given one.
+        The smallest and the largest value that is rounded to the given one.
     candidates : float
         The largest number of candidates; infinite if unknown.
     data : str
@@ -86,7 +86,7 @@ class Limit:
             where = f"among the candidates of {self.data}" if self.data else where
             unless = ", unless it is a macro average" if self.data else ""
             said = f"{self.given.printed} is impossible: {bound} {where}"
-            return f"{said}, but as rounded it is {sides}{unless}"
+            return f"{said}, but even with rounding it is {sides}{unless}"
         named = listed_in_words([one.printed for one in self.others])
         where = f" {among}" if isfinite(self.candidates) else ""
         verb = "implies" if len(self.others) == 1 else "imply"

@@ -88,7 +88,7 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
     with located(name):
         wide = _wide(columns, skipped)
         if not rows:
-            raise InputError("no results", got="nothing but column names")
+            raise InputError("no results", got="a header without rows")
     unknown = _unknown(rows, default, find, wide, tolerant=skipped is not None)
     if skipped is None:
         unknown.check(name)

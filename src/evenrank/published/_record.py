@@ -28,7 +28,7 @@ from evenrank.ranks.evaluation import bare, cell
 from evenrank.ranks.protocol import Protocol
 
 SHOWN = 30  # rows that are printed; all are exported
-DIGITS = 8  # letters of a printed value; more digits are only exported
+DIGITS = 8  # characters of a printed value in a table; longer ones are only exported in full
 SPLITS = ("train", "valid", "test")
 GITHUB = "https://github.com/"
 By: TypeAlias = Literal["index", "z", "value", "year"]
@@ -77,7 +77,7 @@ class Recorded:
     where : str
         The file in which the value is printed.
     origin : str
-        Whose it is. own: of the source's own experiments. computed: from ranks that the source
+        Origin of the value. own: of the source's own experiments. computed: from ranks that the source
         published. copied: a paper's own value, in a copy. quoted: a value of others.
     run : int
         Rows with the same number are values of one evaluation: one row of a table in the source.
@@ -245,7 +245,7 @@ class Record(Shown):
 
         These are the values that were ranked among all entities, filtered or raw, on a data set of the
         atlas; and those with a known number of sampled negatives, whose chance level depends on nothing
-        else. The z-score needs the number of tasks, and thus the data set.
+        else. Z-scores also need the number of targets, and thus the data set.
 
         Returns
         -------
@@ -281,7 +281,7 @@ class Record(Shown):
             for one, two in zip(self.values, found, strict=True)
         )
         if assumed:
-            notes.append(f"unseen entities: not stated for {assumed:,} values, and taken as kept")
+            notes.append(f"unseen entities: not stated for {assumed:,} values, and assumed to be kept")
         pairs = zip(self.values, found, strict=True)
         approximate = sorted({one.data for one, two in pairs if two.approximate})
         if approximate:
@@ -358,11 +358,11 @@ class Known(NamedTuple):
     candidates : Candidates or None
         The candidates.
     tasks : bool
-        Whether the number of tasks is known as well, as z-scores need.
+        Whether the number of targets, which z-scores need, is known as well.
     approximate : bool
         Whether the atlas only approximates their numbers.
     why, name : str
-        Why the candidates are not known, and what of the value says so.
+        Why the candidates are not known, and the name that this concerns, such as that of the data set.
     """
 
     candidates: Candidates | None
@@ -400,7 +400,7 @@ def candidates_of(protocol: tuple[str, ...]) -> Known:
         return Known(Candidates(read_sizes([size], [count]), named), tasks is not None)
     if chosen != "all":
         if chosen.startswith("top"):
-            return Known(None, why="ranks of misses unknown", name=f"lists of the {chosen}")
+            return Known(None, why="ranks below the cutoff are unknown", name=f"lists of the {chosen}")
         return Known(None, why="sampled candidates, whose number is not stated")
     if filter_ not in ("all", "none"):
         asked = "filter not stated" if filter_ == "unknown" else "filtered by other splits"
@@ -413,7 +413,7 @@ def candidates_of(protocol: tuple[str, ...]) -> Known:
 
 
 def _tale(one: Recorded) -> str:
-    """Say what of the protocol is unusual, and whether the value is quoted."""
+    """Describe what differs from the usual protocol, and whether the value is quoted."""
     parts = [one.split if one.split != "test" else "", one.sides if one.sides != "both" else ""]
     parts += [{"all": "", "none": "raw", "unknown": "filter?"}.get(one.filter, f"filter {one.filter}")]
     parts += [one.candidates if one.candidates != "all" else ""]

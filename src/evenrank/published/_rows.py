@@ -132,7 +132,7 @@ def read(
     Raises
     ------
     InputError
-        If a row is incomplete or a word is unknown; the message names the line. Unknown metrics are
+        If a row is incomplete or has an unknown value; the message names the line. Unknown metrics are
         listed once each.
 
     Examples
@@ -242,7 +242,7 @@ def _recorded(row: Mapping[str, str], needed: Sequence[str]) -> Recorded:
 
 def _check_word(name: str, word: str, known: Sequence[str]) -> None:
     if word not in known:
-        raise InputError(f"unknown word in column {name}", got=repr(word), allowed=", ".join(known))
+        raise InputError(f"unknown value in column {name}", got=repr(word), allowed=", ".join(known))
 
 
 def _units(cells: Sequence[tuple[str, Mapping[str, str]]], made: Sequence[Recorded]) -> list[bool]:

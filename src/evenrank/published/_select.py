@@ -32,7 +32,7 @@ def results(
     own: bool | None = None,
     source: str | None = None,
 ) -> Record:
-    """Select from the record of published results, the package's and your own.
+    """Select from the record of published results: that of the package, and your own.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ def results(
     filter : {"any", "all", "train, valid", "unknown", None}, default "any"
         Filtered by the known true answers of all splits, or of those named; None, or "none", is raw.
     candidates : {"all", "sampled", "top", "any"}, default "all"
-        Ranked among all entities, among sampled ones, or in lists of the best k only. Their values are
-        not comparable, so that only full rankings are selected by default.
+        Ranked among all entities, among sampled ones, or in top-k lists. Values of these are not
+        comparable, so only full rankings are selected by default.
     own : bool, optional
-        Only a source's own results, or only those that it quotes.
+        True selects only a source's own results, False only those that it copies or quotes.
     source : str, optional
         Part of the name of the source, or of the file in which the value is printed.
 
@@ -66,7 +66,7 @@ def results(
     Raises
     ------
     InputError
-        If the record has no such data set, model, metric or word.
+        If the record has no such data set, model or metric, or an argument is invalid.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def results(
     --------  ------  ------  -----  --------  ------  ------  ----  --------  ------------------------
     fb15k237  mrr     RotatE  0.338  7.11e-04  0.3375  +4,691  2019    copied  Sun et al. 2019 (RotatE)
     fb15k237  mrr     RotatE   .337  7.11e-04  0.3365  +4,677  2019            Sun et al. 2019 (RotatE)
-    unseen entities: not stated for 2 values, and taken as kept
+    unseen entities: not stated for 2 values, and assumed to be kept
     """
     check_choice("candidates", candidates, get_args(Ranked))
     filter_ = "none" if filter is None else filter
@@ -86,7 +86,7 @@ def results(
     if data is not None:
         there = dict.fromkeys(one.data for one in every)
         names = {registry.key(name): name for name in there}
-        chosen = _chosen("data", data, names, lambda name: registry.key(data_name(name)))
+        chosen = _chosen("data set", data, names, lambda name: registry.key(data_name(name)))
         wanted.append(lambda one: one.data in chosen)
     if model is not None:
         models = {key(str(name)): str(name) for one in every for name in (one.name, one.model)}

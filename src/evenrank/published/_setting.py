@@ -159,8 +159,8 @@ class Setting(NamedTuple):
     unseen : {"keep", "drop"}
         Whether entities not seen in training were kept.
     chance : {"scorer", "independent"}
-        Whether z-scores take random ranks as those of a random scorer, if the atlas knows which of them
-        depend on each other, or as independent.
+        The null distribution of z-scores: with the dependence between the ranks of a random scorer,
+        where the atlas has it, or with independent ranks.
     """
 
     data: str | Graph

@@ -149,7 +149,7 @@ def adjustable(name: str | Expression) -> Expression:
         raise NullDistributionError(
             "a published macro average cannot be adjusted: the weights of its groups are unknown",
             got=repr(name),
-            do="adjust the micro average, or pass sizes= with the weights= of the tasks",
+            do="adjust the micro average, or pass sizes= with the weights= of the targets",
         ) from None
     metric = bare(expression)
     if isinstance(metric, QueryMetric):
@@ -204,7 +204,7 @@ def _with_point(text: str, expression: Expression) -> str:
     if _THOUSANDS.fullmatch(text) and expression.range[1] > 1 and not text.lstrip("+-").startswith("0"):
         point, none = text.replace(",", "."), text.replace(",", "")
         raise InputError(
-            f"the comma in a value of {expression} may be a decimal point or group digits",
+            f"the comma in a value of {expression} may be a decimal or a thousands separator",
             got=text,
             do=f"write {none}, or {point}",
         )
@@ -230,8 +230,8 @@ def decide_percent(
 ) -> list[PublishedValue]:
     """Detect percent and fractions, one kind of metric at a time: authors use one unit.
 
-    A percent sign, or a value above 1 and up to 100, means percent. Values of a kind both above and
-    below 1 are ambiguous.
+    A percent sign, or a value above 1 and up to 100, means percent. If a kind has values both above and
+    below 1, its unit is ambiguous.
     """
     if not isinstance(percent, bool | np.bool_ | None):
         raise InputError("percent must be True, False or None", got=repr(percent))

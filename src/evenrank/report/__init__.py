@@ -47,7 +47,8 @@ def report(
     ties : str, optional
         Tie-breaking rule. By default that of the protocols.
     graphs : Graph or iterable of Graph, optional
-        Graphs that were ranked. Results are also grouped by the kind of target, see `evenrank.strata`.
+        The graphs that were ranked. With these, results are also grouped by `evenrank.strata`, such as
+        relation cardinality.
     level : float, default 0.95
         Level of confidence intervals and tests.
     on : str or sequence of str, optional
@@ -57,7 +58,7 @@ def report(
     keep : bool, default True
         Whether to store the ranks in the page. Such a page can be passed as `ranks`.
     chance : {"scorer", "independent"}, optional
-        How z-scores treat random ranks, as in `Ranks.evaluate`. By default as the protocols say.
+        The null distribution of z-scores, as in `Ranks.evaluate`. By default that of the protocols.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def latex(
     on: On = None,
     candidates: int | None = None,
 ) -> str:
-    r"""Write a table for a paper, in LaTeX, and the paired tests as another.
+    r"""Write a table of results for a paper, in LaTeX, followed by a table of paired tests.
 
     The best value of each metric on each data set is bold, the second best of three or more models is
     underlined, both as they are printed: equal numbers are marked alike. A dagger marks best values that
@@ -122,14 +123,14 @@ def latex(
         recall@10. The first one that is not adjusted for chance is tested.
     layout : {"models", "data", "long", "metrics"}, optional
         What the rows are: models, with the metrics of each data set side by side; data sets, with the
-        metrics of each model side by side; both, with one column per metric; or metrics. By default the
-        first of these with at most 12 columns of values.
+        metrics of each model side by side; pairs of a data set and a model, with one column per metric
+        ("long"); or metrics. By default the first of these with at most 12 columns of values.
     digits : int, default 3
         Decimals of values between 0 and 1; larger values have fewer, and percentages two fewer.
     percent : {"hits", "all"}, optional
-        Values to print in percent: hits, or all metrics that are at most 1.
+        Values to print in percent: those of Hits@k, or of all metrics with maximum 1.
     hits : {"H@k", "Hits@k"}, default "H@k"
-        The name of hits.
+        How to write Hits@k.
     names : mapping of str to str, optional
         Names to print instead of those of models, data sets and metrics. By default known ones are
         written as in papers: FB15k-237 for fb15k237, ComplEx for complex, AMRI for index(mr).
@@ -196,9 +197,9 @@ def latex(
 
 
 def explore(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = True) -> Path:
-    """Write a page that adjusts published values for chance interactively, offline.
+    """Write an interactive page that adjusts published values for chance, and works offline.
 
-    The page has all data sets of the atlas, including your own.
+    The page has all data sets of the atlas, including those that you added.
 
     Parameters
     ----------
@@ -226,11 +227,12 @@ def explore(path: str | os.PathLike[str], *metrics: Metrics, progress: bool = Tr
 
 
 def leaderboard(path: str | os.PathLike[str]) -> Path:
-    """Write a page with the record of published results, read against chance, offline.
+    """Write a page with the record of published results, adjusted for chance.
 
-    The page selects results by data set, metric, protocol, origin and year, and sorts them by their
-    value, adjusted index or z-score. It shows progress over the years beside the chance level, models by
-    data sets, the source of every value, and values that, as printed, cannot come from one set of ranks.
+    Results can be selected by data set, metric, protocol, origin and year, and sorted by value, adjusted
+    index or z-score. The page plots them over the years together with the chance level, compares models
+    across data sets, links to the source of every value, and marks values that, as printed, cannot come
+    from one set of ranks. It works offline.
 
     Parameters
     ----------

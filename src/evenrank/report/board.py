@@ -1,4 +1,4 @@
-"""The leaderboard: a page with the record of published results, read against chance, offline.
+"""The leaderboard: a page with the record of published results, adjusted for chance.
 
 All values and chance levels are computed here; the page selects, sorts and draws them. Columns are
 written as lists of numbers, with texts in lists of their own, which keeps the page small.

@@ -43,8 +43,8 @@ function contradictions(values, most) {
   function check(relation, of, left, right, wholeRanks = false) {
     if (!(left > right * (1 + SLACK) + SLACK)) return;
     const printed = of.map(one => one.printed), last = printed.pop();
-    found.push(`${printed.join(", ")} and ${last} contradict each other: ${relation}, but as rounded `
-      + `${general(left)} > ${general(right)}${wholeRanks ? ", unless ties have half ranks" : ""}`);
+    found.push(`${printed.join(", ")} and ${last} contradict each other: ${relation}, but even with rounding `
+      + `${general(left)} > ${general(right)}${wholeRanks ? ", unless ties have fractional ranks" : ""}`);
   }
 
   function inOrder(a, b) {

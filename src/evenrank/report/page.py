@@ -111,7 +111,7 @@ def _results(report: Report) -> list[str]:
             f"{lead}, its adjusted index (0 at chance level, 1 if perfect; comparable across data sets) "
             "and its z (standard deviations above chance level; grows with the number of "
             f"{report.rows_are})."
-            + " Queries share no scores, and are taken as independent."
+            + " Queries are treated as independent, as they share no scores."
             * findings.rankings
         )
     ]
@@ -280,7 +280,7 @@ def _curves(report: Report) -> list[str]:
     if report.findings.rankings:
         what = "Recall at k: share of the answers of a query with rank at most k, averaged over queries"
     caption = (
-        f"{what}, for each model (higher is better; tied ranks count in part). Short dashes: random "
+        f"{what}, for each model (higher is better; ties count in part). Short dashes: random "
         "ranking of the same candidates."
     )
     return [card(drawing("curves", report.figures["ranks"], caption))]
@@ -291,7 +291,7 @@ def _relations(report: Report) -> list[str]:
     parts = []
     if "relations" in report.figures:
         caption = (
-            f"index({lead}) by relation; of many relations, those with the best and the worst mean over "
+            f"index({lead}) by relation; if there are many, those with the best and the worst mean over "
             "the models. Each relation has its own chance level, at index 0."
         )
         parts.append(drawing("by-relation", report.figures["relations"], caption))
@@ -363,8 +363,8 @@ def _averages(report: Report) -> list[str]:
 def _calibration(report: Report) -> list[str]:
     worst = max(report.findings.calibration, key=lambda row: row["ratio"])
     words = (
-        "z can be read as a p-value only as far as the null distribution is normal. Relative to the "
-        f"normal one, its tail is heaviest on {worst['data']}: random ranking reaches "
+        "A z-score corresponds to a p-value only as far as the null distribution is normal. Compared "
+        f"with a normal distribution, its tail is heaviest on {worst['data']}: random ranking reaches "
         f"z({worst['metric']}) = {worst['z']} with probability {worst['exact']:.1e}, computed for "
         f"independent ranks, a normal distribution with {worst['normal']:.1e}."
     )
@@ -372,9 +372,9 @@ def _calibration(report: Report) -> list[str]:
     if any(spread > 1.0 for spread in spreads):
         low, high = f"{min(spreads):.2f}", f"{max(spreads):.2f}"
         words += (
-            f" Here, z counts standard deviations of a random scorer: as targets share scores, its "
-            f"{report.findings.lead} spreads {low if low == high else f'{low} to {high}'} times as much "
-            "as with independent ranks."
+            f" Here, z is based on a random scorer: as targets share scores, the standard deviation of "
+            f"{report.findings.lead} is {low if low == high else f'{low} to {high}'} times that of "
+            "independent ranks."
         )
     caption = (
         "Tail probability of z under random ranking, computed for independent ranks, divided by that "

@@ -21,6 +21,11 @@ const shown = ({ printed, percent }) => (printed.length <= 8 ? printed : figure(
 
 const kindOf = row => (row.candidates === "all" ? "all" : row.candidates.startsWith("top") ? "top" : "sampled");
 const negativesOf = row => (row.candidates.endsWith(" sampled") ? Number.parseInt(row.candidates, 10) : 0);
+const amongWords = ({ candidates }) => {
+  if (candidates === "all") return "all entities";
+  if (candidates === "sampled") return "sampled candidates";
+  return candidates.startsWith("top ") ? `${candidates.replace(" ", "-")} lists` : `${candidates} negatives`;
+};
 const quoted = row => row.origin === "quoted" || row.origin === "copied";
 
 const protocolOf = row => [row.split, row.sides === "both" ? "both sides" : `${row.sides} only`,
@@ -28,7 +33,7 @@ const protocolOf = row => [row.split, row.sides === "both" ? "both sides" : `${r
 
 const linked = (row, words) => (row.link ? make("a", { href: row.link, target: "_blank", rel: "noreferrer" }, words) : words);
 
-const MARKS = { sources: ["≠", "another text of the same work prints another value"] };
+const MARKS = { sources: ["≠", "another text of the same work prints a different value"] };
 const FLAG = ["⚑", "cannot come from one set of ranks"];
 
 // The source, which opens to the protocol, the place where the value is printed, and what the audit finds.
@@ -38,7 +43,7 @@ function sourceOf(row) {
   const tags = quoted(row) ? [" ", make("span", { className: "tag" }, row.origin)] : [];
   const unseen = { keep: "kept", drop: "dropped" }[row.unseen] ?? "not stated";
   const lines = [
-    [`${protocolOf(row)}, ${row.candidates === "all" ? "all entities" : row.candidates}; ties: ${row.ties}; unseen entities: ${unseen}`],
+    [`${protocolOf(row)}, ${amongWords(row)}; ties: ${row.ties}; unseen entities: ${unseen}`],
     [`${row.origin}; printed as ${row.printed} in `, linked(row, row.where)],
     row.approximate ? ["The numbers of candidates are approximate."] : [], [row.note]];
   return make("details", {}, make("summary", {}, row.source, ...tags, ...marks),

@@ -162,8 +162,8 @@ def test_a_model_selects_its_variants_and_a_variant_itself():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": "wn18r"}, "the record has no such data; got wn18r; did you mean wn18rr or wn18"),
-        ({"data": ["foo", "bar", "foo"]}, "the record has no such data; got foo, bar"),
+        ({"data": "wn18r"}, "the record has no such data set; got wn18r; did you mean wn18rr or wn18"),
+        ({"data": ["foo", "bar", "foo"]}, "the record has no such data set; got foo, bar"),
         ({"model": "TransX"}, "the record has no such model; got TransX; did you mean Tran"),
         ({"metric": "hits@7"}, "the record has no such metric; got hits@7; did you mean hits@"),
         ({"metric": "quality"}, "unknown metric"),
@@ -246,7 +246,7 @@ def test_a_record_prints_at_80_columns_and_exports_all():
     made = results(data="wn18rr").adjust()
     text = made.text(80)
     assert max(map(len, text.splitlines())) <= 80
-    assert f"30 of {len(made):,} values; all are exported" in text
+    assert f"30 of {len(made):,} values; files, CSV and JSON have all" in text
     assert made.to_polars().height == len(made)
     assert json.loads(made.to_json())["rows"][0]["where"]
     assert made.with_shown(None).text().count("\n") > len(made)

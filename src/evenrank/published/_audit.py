@@ -29,7 +29,7 @@ from evenrank.published._joint import (
     misfits,
     values_of,
 )
-from evenrank.published._read import Unknown, table_of
+from evenrank.published._read import Unknown, located, table_of
 from evenrank.published._read import lines as read_lines
 from evenrank.published._record import Record, Recorded, candidates_of
 from evenrank.published._rows import is_record, read
@@ -449,7 +449,8 @@ def _runs_of_lines(
         named = setting.data.name if isinstance(setting.data, Graph) else setting.data
         candidates: tuple[Candidates, ...] = ()
         if named not in unknown.data:
-            candidates = (setting.candidates(),)
+            with located(where):
+                candidates = (setting.candidates(),)
             if not (stated or key[3]):
                 candidates += _dropping(setting)
         most = max(

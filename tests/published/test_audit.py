@@ -331,6 +331,18 @@ def test_a_line_that_states_an_unknown_protocol_is_named(tmp_path):
         audit(file)
 
 
+def test_values_that_are_no_numbers_are_not_counted_as_checked():
+    row = {"model": "A", "data": "wn18rr", "hits@10": 0.5}
+    assert audit([row | {"mrr": float("nan")}]).values == 1  # a missing value of pandas
+    with pytest.raises(er.errors.InputError, match="row 0: a value must be finite; got mrr=nan"):
+        audit([row | {"mrr": "nan"}])
+    recorded = {"model": "A", "data": "wn18rr", "metric": "mr", "printed": "inf", "source": "me"}
+    with pytest.raises(er.errors.InputError, match="row 0: a value must be finite; got mr=inf"):
+        audit([recorded])
+    with pytest.raises(er.errors.InputError, match="percent must be True, False or None; got 'yes'"):
+        audit([row], percent="yes")
+
+
 def test_the_bundled_results_are_audited_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert audit(Path("hoyt2022")).values == audit("hoyt2022").values > 0

@@ -172,6 +172,9 @@ def test_a_model_selects_its_variants_and_a_variant_itself():
         ({"split": "dev"}, "split.*got 'dev'; allowed:"),
         ({"data": 5}, "data must be a name, or several; got int"),
         ({"year": "2019"}, "year must be a number, or the first and the last; got '2019'"),
+        ({"year": (2020, 2018)}, "the first year is after the last; got 2020 and 2018"),
+        ({"own": "yes"}, "own must be True, False or None; got 'yes'"),
+        ({"source": 5}, "source must be a part of a name; got 5"),
     ],
 )
 def test_what_the_record_lacks_is_named(options, message):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from math import inf
+from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
 from evenrank._internal.table import Shown, Table
@@ -35,7 +35,7 @@ from evenrank.published._record import Record, Recorded, candidates_of
 from evenrank.published._rows import is_record, read
 from evenrank.published._select import results
 from evenrank.published._setting import Candidates, Setting
-from evenrank.published._value import SLACK, PublishedValue
+from evenrank.published._value import SLACK, PublishedValue, check_percent
 
 Kind: TypeAlias = Literal["contradiction", "impossible", "unit", "sources"]
 # rules that give whole ranks; other libraries' names for them are in the record
@@ -263,6 +263,7 @@ def audit(
     ...     print(finding)
     hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but as rounded 0.515 > 0.485
     """
+    check_percent(percent)
     if source is None:
         source = results(candidates="any")
     if isinstance(source, Record):
@@ -434,6 +435,9 @@ def _runs_of_lines(
     groups: dict[tuple[Any, ...], list[PublishedValue]] = {}
     places: dict[tuple[Any, ...], tuple[str, str, str]] = {}
     for line in read_lines(source, default, unknown):
+        if not isfinite(line.given.value):
+            with located(line.where):
+                raise InputError("a value must be finite", got=str(line.given))
         key: tuple[Any, ...] = (line.model, line.setting, line.source, "unseen" in line.stated)
         metrics = {one.expression for one in groups.get((*key, 0), ())}
         again = 0

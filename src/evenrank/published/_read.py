@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -236,9 +237,14 @@ def _fold(column: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Convert a cell to one line of text; graphs stay as they are, and whole floats lose their `.0`."""
+    """Convert a cell to one line of text, NaN to none.
+
+    Graphs stay as they are, and whole floats lose their `.0`.
+    """
     if isinstance(value, Graph):
         return value
+    if isinstance(value, float) and isnan(value):  # pandas writes missing values like this
+        return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
     return "" if value is None else " ".join(str(value).split())

@@ -110,6 +110,10 @@ def results(
         wanted.append(
             lambda one: one.candidates.split()[0 if candidates != "sampled" else -1] == candidates
         )
+    if not isinstance(own, bool | None):
+        raise InputError("own must be True, False or None", got=repr(own))
+    if not isinstance(source, str | None):
+        raise InputError("source must be a part of a name", got=repr(source))
     if own is not None:
         wanted.append(lambda one: (one.origin in ("own", "computed")) == own)
     if source is not None:

@@ -223,6 +223,29 @@ def test_values_of_ones_own_record_are_audited(tmp_path, monkeypatch):
     assert all(row["findings"] for row in own)
 
 
+@pytest.mark.parametrize("write", [explore, er.leaderboard])
+def test_decimal_commas_of_ones_own_record_are_read(tmp_path, monkeypatch, browser, write):
+    monkeypatch.setenv("EVENRANK_RECORD", str(tmp_path))
+    monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
+    values = {"mrr": "0,478", "hits@10": "57,1 %", "mr": "12,345.6", "gmr": "1,234,567"}
+    row = {"data": "wn18rr", "model": "Mine", "source": "me"}
+    er.published.add([row | {"metric": name, "printed": value} for name, value in values.items()])
+    opened = browser.page()
+    opened.open(write(tmp_path / "page.html"))
+    listed = "published" if write is explore else "rows"
+    got = opened.run(
+        f"{listed}.filter(row => row.model === 'Mine').map(row => [numberOf(row), shown(row)])"
+    )
+    assert got == [
+        [0.478, "0,478"],
+        [57.1, "57,1 %"],
+        [12345.6, "12,345.6"],
+        [1234567, figure(1234567.0)],
+    ]
+    assert opened.run(f"{listed}.every(row => Number.isFinite(row.value ?? numberOf(row)))")
+    opened.close()
+
+
 def test_sweep_is_exact(content):
     sweep = content["sweep"]
     assert (tuple(sweep["tasks"]), sweep["sizes"]) == (TASKS, SIZES)

@@ -154,6 +154,8 @@ chance mrr --sizes 1_000 -> --sizes is neither a file nor numbers of candidates;
 chance mrr --sizes 5x0 -> impossible number of targets; got 0
 chance mrr --sizes '5, ,6' -> --sizes is neither a file nor numbers of candidates; got '' in '5, ,6'
 adjust mrr=0.4 --sizes 14541x -> --sizes is neither a file nor numbers of candidates; got '14541x'
+adjust mrr=0.4 --sizes 14,541x40,932 -> a comma in --sizes separates numbers of candidates
+chance mrr --sizes 100x2,000 -> got '100x2,000'; write '100x2000', or repeat the tasks
 chance mrr --sizes 14541*40932 -> --sizes is neither a file nor numbers of candidates
 chance mrr --sizes 5 --samples 0 --method sample -> got 0
 chance mrr --sizes 5 --value high -> --value must be a number; got 'high'
@@ -166,6 +168,10 @@ adjust mrr=476 --data wn18rr -> impossible value of mrr; got mrr=476
 adjust mrr=0.4 -> published values need either a data set or numbers of candidates; got neither
 adjust mrr=0.4 mrr=0.5 --data wn18rr -> the same metric twice
 adjust none.csv -> none.csv
+adjust mrr=0.4, hits@10=0.5 --data wn18rr -> separate several values by spaces, without commas
+adjust mrr=0.4,hits@10=0.5 --data wn18rr -> separate several values by spaces, without commas
+adjust hoyt2022 --data wn18rr -> name the file of results as the only argument, without --data
+adjust mrr=0.4 --data wn18rr -m mrr -> --metric selects from a file of results; got single values; leave
 adjust mr=3,340 --data wn18rr -> the comma in a value of mr may be a decimal or a thousands separator
 audit none.csv -> no such file of results; got none.csv
 published --data wn18r -> the record has no such data set; got wn18r; did you mean wn18
@@ -173,6 +179,8 @@ published --data nowhere --data wn18r --data nowhere -> no such data set; got no
 published --model TransX -> the record has no such model; got TransX; did you mean Tran
 published --year last -> --year must be a year, or two; got 'last'; write 2019, or 2018-2020
 published --data nations --year 1999 -> the record has no such results
+published --year 2020-2018 -> the first year is after the last; got 2020 and 2018
+published --filter train -> allowed: any, all, none, 'train, valid', unknown
 published --sort rank -> unknown value of --sort; got 'rank'; allowed: index, z, value, year
 record add none.csv -> no such file of results; got none.csv
 baseline wn18r -> the atlas has no such data set; got 'wn18r'; did you mean

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -321,6 +322,30 @@ def test_unknown_data_sets_and_metrics_are_listed_once_each(tmp_path):
         er.published.adjust_table(file)
     with pytest.raises(er.errors.UnknownMetricError, match="unknown metrics; got quality, score; see"):
         er.published.adjust_table([row | {"data": "wn18rr"} for row in pl.read_csv(file).to_dicts()])
+
+
+def test_a_line_that_states_an_unknown_protocol_is_named(tmp_path):
+    file = tmp_path / "results.csv"
+    file.write_text("model,data,split,mrr\nA,wn18rr,test,0.4\nB,wn18rr,dev,0.4\n")
+    with pytest.raises(er.errors.InputError, match=r"results.csv:3: .*got 'dev'; allowed: train, valid"):
+        audit(file)
+
+
+def test_values_that_are_no_numbers_are_not_counted_as_checked():
+    row = {"model": "A", "data": "wn18rr", "hits@10": 0.5}
+    assert audit([row | {"mrr": float("nan")}]).values == 1  # a missing value of pandas
+    with pytest.raises(er.errors.InputError, match="row 0: a value must be finite; got mrr=nan"):
+        audit([row | {"mrr": "nan"}])
+    recorded = {"model": "A", "data": "wn18rr", "metric": "mr", "printed": "inf", "source": "me"}
+    with pytest.raises(er.errors.InputError, match="row 0: a value must be finite; got mr=inf"):
+        audit([recorded])
+    with pytest.raises(er.errors.InputError, match="percent must be True, False or None; got 'yes'"):
+        audit([row], percent="yes")
+
+
+def test_the_bundled_results_are_audited_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert audit(Path("hoyt2022")).values == audit("hoyt2022").values > 0
 
 
 def test_metrics_that_cannot_be_adjusted_are_not_checked():

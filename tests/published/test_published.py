@@ -573,6 +573,7 @@ HEAD = "model,data,metric,value\n"
         ("model,data,value\nA,wn18rr,0.4\n", ":1: no column metric; got model, data, value"),
         ("model|data|mrr\nA|wn18rr|0.4\n", ":1: no column model, data; got model|data|mrr"),
         ("model,dataset,mrr\nA,wn18rr,0.4\n", ":1: no column data; .*; rename dataset to data"),
+        ("model,Dataset,mrr\nA,wn18rr,0.4\n", ":1: no column data; .*; rename Dataset to data"),
         ("model,data,metric,value,note\nA,wn18rr,mrr,0.4,x\n", ":1: unknown column; got 'note'"),
         ("model,dataset,data,mrr\nA,B,wn18rr,0.4\n", "got 'dataset'; .* did you mean data?"),
         ("model,data,mmr\nA,wn18rr,0.4\n", "unknown column; got 'mmr'; allowed: .* did you mean mrr?"),
@@ -580,7 +581,7 @@ HEAD = "model,data,metric,value\n"
         ("model,data,mrr,mrr\nA,wn18rr,0.4,0.4\n", ":1: the same column twice; got 'mrr'"),
         (HEAD + "A,wn18rr,mrr,0.4\nB,wn18rr,mrr\n", ":3: 3 cells; allowed: 4, as in the header"),
         (HEAD + "\nA,wn18rr,mrr,0.4,9\n", "results.csv:3: 5 cells"),
-        (HEAD + "A,wn18rr,mrr,\n", ":2: a value must be a number; got ''"),
+        (HEAD + "A,wn18rr,mrr,\n", ":2: no result in this line; fill in a cell, or delete the line"),
         (HEAD + "A,wn18rr,mr,57.1 %\n", ":2: mr cannot be in percent: its maximum is not 1; got 57.1 %"),
         (HEAD + "A,wn18rr,mrr,%\n", ":2: a value must be a number; got ''"),
         (
@@ -605,7 +606,7 @@ HEAD = "model,data,metric,value\n"
         (HEAD + "A,wn18rr,macro_mrr,0.4\n", ":2: a published macro average cannot be adjusted"),
         ("model,data,split,mrr\nA,wn18rr,dev,0.4\n", ":2: .*got 'dev'; allowed: train, valid, test"),
         ("model,data,sides,mrr\nA,wn18rr,left,0.4\n", ":2: unknown sides; got 'left'"),
-        ("model,data,filter,mrr\nA,wn18rr,raw,0.4\n", ":2: unknown filter; got 'raw'"),
+        ("model,data,filter,mrr\nA,wn18rr,raw,0.4\n", ":2: unknown filter; got 'raw'; allowed: all"),
         (
             HEAD + "A,wn18rr,mrr,0.4\nB,wn18rr,mrr,0.3\nA,WN18RR,mrr,0.4\n",
             r":4: mrr of A occurs twice; got mrr=0.4 after mrr=0.4 \(.*:2\); delete one of them",

@@ -172,6 +172,9 @@ def test_a_model_selects_its_variants_and_a_variant_itself():
         ({"split": "dev"}, "split.*got 'dev'; allowed:"),
         ({"data": 5}, "data set must be a name, or several; got int"),
         ({"year": "2019"}, "year must be a number, or the first and the last; got '2019'"),
+        ({"year": (2020, 2018)}, "the first year is after the last; got 2020 and 2018"),
+        ({"own": "yes"}, "own must be True, False or None; got 'yes'"),
+        ({"source": 5}, "source must be a part of a name; got 5"),
     ],
 )
 def test_what_the_record_lacks_is_named(options, message):
@@ -246,7 +249,7 @@ def test_a_record_prints_at_80_columns_and_exports_all():
     made = results(data="wn18rr").adjust()
     text = made.text(80)
     assert max(map(len, text.splitlines())) <= 80
-    assert f"30 of {len(made):,} values; all are exported" in text
+    assert f"30 of {len(made):,} values; files, CSV and JSON have all" in text
     assert made.to_polars().height == len(made)
     assert json.loads(made.to_json())["rows"][0]["where"]
     assert made.with_shown(None).text().count("\n") > len(made)

@@ -223,6 +223,29 @@ def test_values_of_ones_own_record_are_audited(tmp_path, monkeypatch):
     assert all(row["findings"] for row in own)
 
 
+@pytest.mark.parametrize("write", [explore, er.leaderboard])
+def test_decimal_commas_of_ones_own_record_are_read(tmp_path, monkeypatch, browser, write):
+    monkeypatch.setenv("EVENRANK_RECORD", str(tmp_path))
+    monkeypatch.setenv("EVENRANK_ATLAS", str(tmp_path))
+    values = {"mrr": "0,478", "hits@10": "57,1 %", "mr": "12,345.6", "gmr": "1,234,567"}
+    row = {"data": "wn18rr", "model": "Mine", "source": "me"}
+    er.published.add([row | {"metric": name, "printed": value} for name, value in values.items()])
+    opened = browser.page()
+    opened.open(write(tmp_path / "page.html"))
+    listed = "published" if write is explore else "rows"
+    got = opened.run(
+        f"{listed}.filter(row => row.model === 'Mine').map(row => [numberOf(row), shown(row)])"
+    )
+    assert got == [
+        [0.478, "0,478"],
+        [57.1, "57,1 %"],
+        [12345.6, "12,345.6"],
+        [1234567, figure(1234567.0)],
+    ]
+    assert opened.run(f"{listed}.every(row => Number.isFinite(row.value ?? numberOf(row)))")
+    opened.close()
+
+
 def test_sweep_is_exact(content):
     sweep = content["sweep"]
     assert (tuple(sweep["tasks"]), sweep["sizes"]) == (TASKS, SIZES)
@@ -656,6 +679,31 @@ def test_sampled_candidates_stand_apart(page, page_file):
     page.open(page_file, fragment(data="fb237-v1-ind", metric="hits@10", x=""))
     assert "50 sampled" in page.text("#published-says")
     assert {row[2] for row in cells(page, "#published")} == {figure(10 / 51)}
+
+
+def test_selecting_a_sampled_result_adjusts_it_among_its_own_candidates(page, page_file):
+    page.open(page_file, fragment(data="fb237-v1-ind", metric="hits@10", x=""))
+    row = next(row for row in cells(page, "#published") if row[1] == "0.834")
+    page.run(
+        "[...document.querySelectorAll('#published tbody tr')]"
+        ".find(row => row.innerText.includes('0.834')).querySelector('button').click()"
+    )
+    assert [shown(page)[form] for form in ("value", "index", "z")] == ["0.8340", *row[3:5]]
+    assert "for 410 tasks with 51 candidates." in page.text("#chance")
+    page.open(page_file, fragment(data="ogbl-wikikg2", metric="mrr", x=""))
+    some = "row => row.data === 'ogbl-wikikg2' && row.candidates"
+    models = f"published.filter({some} === '500 sampled').length"
+    assert page.run(models) > 0
+    page.run(f"take(published.find({some} === '500 sampled'))")  # the data set has these very candidates
+    assert page.text("#asked").startswith("mrr on ogbl-wikikg2")
+    unknown = page.run(f"published.filter({some} === 'sampled').map(row => typeof fillable(row))")
+    assert set(unknown) == {"string"}
+
+
+def test_a_table_without_values_is_hidden(page, page_file):
+    page.open(page_file, fragment(data="nations", metric="hits@10", x="0.97", others="hits@3=88"))
+    assert "use one unit" in page.text("#others-note")
+    assert page.run("document.getElementById('together').hidden")
 
 
 def test_values_that_contradict_each_other_are_found_while_typing(page, page_file):

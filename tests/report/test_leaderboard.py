@@ -91,6 +91,14 @@ def test_searching_and_filtering_by_typing(page, page_file):
     assert len(page.requests) == 2  # the page itself, twice
 
 
+def test_the_years_are_those_of_the_results(page, page_file):
+    page.open(page_file, "#data=countries-s1&metric=mrr")
+    (year,) = {row[5] for row in rows(page)}
+    assert f"results of {year}; " in page.text("#years-say")
+    page.open(page_file, "#data=wn18rr&metric=mrr")
+    assert "results from 2016 to 2" in page.text("#years-say")
+
+
 USUAL = {"split": "test", "sides": "both", "filter": "all"}
 
 

@@ -21,4 +21,5 @@ def check_choice(what: str, given: object, allowed: Iterable[str]) -> None:
     """Raise `InputError` unless an option is one of those there are."""
     names = list(allowed)
     if not isinstance(given, str) or given not in names:
-        raise InputError(f"unknown {what}", got=repr(given)[:40], allowed=", ".join(names))
+        words = (repr(name) if " " in name else name for name in names)
+        raise InputError(f"unknown {what}", got=repr(given)[:40], allowed=", ".join(words))

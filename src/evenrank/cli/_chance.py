@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -48,6 +49,9 @@ from evenrank.ranks.task import Task
 
 # columns of a file of sizes, beside those of ranks
 SIZES = {"size": "size", "sizes": "size", "count": "count", "counts": "count"}
+# 14,541x40,932 reads like two numbers, but as a list it would be three
+GROUPED = re.compile(r"\d{1,3}(,\d{3})+x\d{1,3}(,\d{3})*|\d+x\d{1,3}(,\d{3})+")
+PAPER = "hoyt2022"
 
 
 @app.command("chance")
@@ -191,7 +195,9 @@ def adjust_command(
         show(results, form, verbose=verbose)
         return
     if metric:
-        raise InputError("--metric selects from a file of results", got="single values")
+        raise InputError(
+            "--metric selects from a file of results", got="single values", do="leave it out"
+        )
     given = _values(values)
     _check_one("published values need", data, sizes)
     check_protocol(protocol, data, filter_, unseen)
@@ -269,13 +275,13 @@ def _values(items: list[str]) -> dict[str, str]:
         if name in given:
             raise InputError("the same metric twice", got=f"{name} in {' '.join(items)}")
         given[name] = value
-        if not name or not value:
-            alone = (
-                "name the file of results as the only argument, without --data: it names its data sets"
-                if Path(item).exists()
-                else None
-            )
-            raise InputError("a value must look like mrr=0.43", got=repr(item), do=alone)
+        do = None
+        if not name and (Path(item).exists() or item == PAPER):
+            do = "name the file of results as the only argument, without --data: it names its data sets"
+        elif "=" in name or value.endswith(","):
+            do = "separate several values by spaces, without commas: mrr=0.43 hits@10=0.57"
+        if do or not name or not value:
+            raise InputError("a value must look like mrr=0.43", got=repr(item), do=do)
     return given
 
 
@@ -353,6 +359,12 @@ def _read_sizes(text: str) -> Histogram | Rankings:
         return _sizes_from_file(Path(text))
     size: list[int] = []
     count: list[int] = []
+    if GROUPED.fullmatch(text):
+        raise InputError(
+            "a comma in --sizes separates numbers of candidates, and groups no digits",
+            got=repr(text),
+            do=f"write {text.replace(',', '')!r}, or repeat the tasks, as in '100x10,200x10'",
+        )
     for part in text.split(","):
         one, by, times = (word.strip() for word in part.partition("x"))
         if not is_whole(one.removeprefix("-")) or (by and not is_whole(times)):

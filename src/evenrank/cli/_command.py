@@ -175,7 +175,7 @@ def _convert(param: Param, ctx: Any, value: Any) -> Any:
             raise InputError(
                 f"unknown value of {name}",
                 got=repr(value),
-                allowed=", ".join(choices),
+                allowed=", ".join(repr(one) if " " in one else one for one in choices),
                 do=f"did you mean {near[0]}?" if near else None,
             )
         return value

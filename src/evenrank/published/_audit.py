@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from math import inf
+from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
 from evenrank._internal.table import Shown, Table
@@ -29,13 +29,13 @@ from evenrank.published._joint import (
     misfits,
     values_of,
 )
-from evenrank.published._read import Unknown, table_of
+from evenrank.published._read import Unknown, located, table_of
 from evenrank.published._read import lines as read_lines
 from evenrank.published._record import Record, Recorded, candidates_of
 from evenrank.published._rows import is_record, read
 from evenrank.published._select import results
 from evenrank.published._setting import Candidates, Setting
-from evenrank.published._value import SLACK, PublishedValue
+from evenrank.published._value import SLACK, PublishedValue, check_percent
 
 Kind: TypeAlias = Literal["contradiction", "impossible", "unit", "sources"]
 # rules that give whole ranks; other libraries' names for them are in the record
@@ -264,6 +264,7 @@ def audit(
     hits@1=0.52 and mrr=0.48 contradict each other: hits@1 <= mrr, but even with rounding
     0.515 > 0.485
     """
+    check_percent(percent)
     if source is None:
         source = results(candidates="any")
     if isinstance(source, Record):
@@ -436,6 +437,9 @@ def _runs_of_lines(
     groups: dict[tuple[Any, ...], list[PublishedValue]] = {}
     places: dict[tuple[Any, ...], tuple[str, str, str]] = {}
     for line in read_lines(source, default, unknown):
+        if not isfinite(line.given.value):
+            with located(line.where):
+                raise InputError("a value must be finite", got=str(line.given))
         key: tuple[Any, ...] = (line.model, line.setting, line.source, "unseen" in line.stated)
         metrics = {one.expression for one in groups.get((*key, 0), ())}
         again = 0
@@ -451,7 +455,8 @@ def _runs_of_lines(
         named = setting.data.name if isinstance(setting.data, Graph) else setting.data
         candidates: tuple[Candidates, ...] = ()
         if named not in unknown.data:
-            candidates = (setting.candidates(),)
+            with located(where):
+                candidates = (setting.candidates(),)
             if not (stated or key[3]):
                 candidates += _dropping(setting)
         most = max(

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from evenrank._internal.files import as_path, expanded
 from evenrank._internal.reading import content
 from evenrank.errors import EvenrankError, InputError, NullDistributionError, UnknownMetricError
 from evenrank.graphs import Graph
+from evenrank.graphs.atlas import Filter
 from evenrank.metrics.adjusted import Expression
 from evenrank.published._setting import Setting
 from evenrank.published._value import PublishedValue, adjustable
@@ -101,14 +103,14 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
                 if row[column] == "":
                     raise InputError(f"no {column}", do="fill in the cell, or delete the line")
             asked = {name: row[name] for name in ASKED if row.get(name)}
-            if asked.get("filter") == "none":
-                asked["filter"] = None
+            if "filter" in asked:
+                asked["filter"] = _filter(asked["filter"])
             stated = frozenset(asked)
             asked_for = default._replace(data=row["data"], **asked)
             known = skipped is None or row["data"] not in skipped.data
             setting = find(*asked_for) if known else asked_for
             values = [(column, row[column]) for column in wide if row[column] not in MISSING]
-            if not wide:
+            if not wide and row["value"] not in MISSING:
                 values = [(row["metric"], row["value"])]
             if not values:
                 raise InputError("no result in this line", do="fill in a cell, or delete the line")
@@ -117,6 +119,12 @@ def lines(source: Any, default: Setting, skipped: Unknown | None = None) -> Iter
                     continue
                 given = PublishedValue.of(wide.get(metric, metric), value)
                 yield Line(where, row["model"], setting, given, row.get("source", ""), stated)
+
+
+def _filter(word: str) -> Filter:
+    if word not in ("all", "none"):
+        raise InputError("unknown filter", got=repr(word), allowed="all, or none for raw")
+    return "all" if word == "all" else None
 
 
 Rows = list[tuple[str, dict[str, Any]]]  # the place of each row, and its cells by column
@@ -210,7 +218,7 @@ def _read(source: str | os.PathLike[str]) -> str:
     folder = files("evenrank.published") / "data"
     path = expanded(as_path(source))
     bundled = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if ".csv" in file.name)
-    file = folder / f"{source}.csv" if source in bundled and not path.exists() else path
+    file = folder / f"{source}.csv" if str(source) in bundled and not path.exists() else path
     if isinstance(file, Path) and not file.exists():
         allowed = f"a CSV file, or {', '.join(bundled)}"
         raise InputError("no such file of results", got=str(source), allowed=allowed)
@@ -229,9 +237,14 @@ def _fold(column: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Convert a cell to one line of text; graphs stay as they are, and whole floats lose their `.0`."""
+    """Convert a cell to one line of text, NaN to none.
+
+    Graphs stay as they are, and whole floats lose their `.0`.
+    """
     if isinstance(value, Graph):
         return value
+    if isinstance(value, float) and isnan(value):  # pandas writes missing values like this
+        return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
     return "" if value is None else " ".join(str(value).split())
@@ -248,8 +261,9 @@ def _wide(columns: Collection[str], skipped: Unknown | None = None) -> dict[str,
     allowed = f"{', '.join(LONG)}[, {', '.join(OPTIONAL)}], or metrics instead of metric and value"
     if lacking or not (long or others):
         missing = ", ".join(lacking) or "metric"
-        near = get_close_matches(missing, others, 1)
-        do = f"rename {near[0]} to {missing}" if near else None
+        names = {column.lower(): column for column in others}
+        near = get_close_matches(missing, names, 1)
+        do = f"rename {names[near[0]]} to {missing}" if near else None
         got = ", ".join(columns) or "nothing"
         raise InputError(f"no column {missing}", got=got, allowed=allowed, do=do)
     metrics: dict[str, Expression] = {}

@@ -236,7 +236,7 @@ class Record(Shown):
         header = ["data", "metric", "model", "value", *forms, "year", "protocol", "source"]
         notes = list(self.notes)
         if len(self.values) > most:
-            notes.insert(0, f"{most:,} of {len(self.values):,} values; all are exported")
+            notes.insert(0, f"{most:,} of {len(self.values):,} values; files, CSV and JSON have all")
         optional = ("source", "protocol", "chance", "year", "z")
         return [Table(header, rows, notes, labels=3, optional=optional)]
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from importlib.resources import as_file, files
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
@@ -216,6 +217,8 @@ def _recorded(row: Mapping[str, str], needed: Sequence[str]) -> Recorded:
     if not printed:
         raise InputError("no value", do="fill in the cell, or delete the line")
     given = PublishedValue.of(words["metric"], printed)
+    if not isfinite(given.value):
+        raise InputError("a value must be finite", got=str(given))
     model, variant = model_name(words["model"])
     return Recorded(
         data=data_name(words["data"]),

@@ -110,6 +110,10 @@ def results(
         wanted.append(
             lambda one: one.candidates.split()[0 if candidates != "sampled" else -1] == candidates
         )
+    if not isinstance(own, bool | None):
+        raise InputError("own must be True, False or None", got=repr(own))
+    if not isinstance(source, str | None):
+        raise InputError("source must be a part of a name", got=repr(source))
     if own is not None:
         wanted.append(lambda one: (one.origin in ("own", "computed")) == own)
     if source is not None:
@@ -123,6 +127,8 @@ def _years(year: Any) -> tuple[int, int]:
     pair = (year, year) if isinstance(year, int) else year
     if not (isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(x, int) for x in pair)):
         raise InputError("year must be a number, or the first and the last", got=repr(year))
+    if pair[0] > pair[1]:
+        raise InputError("the first year is after the last", got=f"{pair[0]} and {pair[1]}")
     return pair[0], pair[1]
 
 
@@ -145,5 +151,6 @@ def _chosen(
         do = (
             f"did you mean {' or '.join(dict.fromkeys(known[one] for one in close))}?" if close else None
         )
+        what = "data set" if what == "data" else what
         raise InputError(f"the record has no such {what}", got=", ".join(missing), do=do)
     return dict.fromkeys(known[fold(name)] for name in names)

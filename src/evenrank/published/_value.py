@@ -225,6 +225,12 @@ def decimals(value: Any) -> int | None:
     return -exponent if isinstance(exponent, int) else None
 
 
+def check_percent(percent: Any) -> None:
+    """Raise `InputError` unless this says whether values are in percent."""
+    if not isinstance(percent, bool | np.bool_ | None):
+        raise InputError("percent must be True, False or None", got=repr(percent))
+
+
 def decide_percent(
     given: Sequence[PublishedValue], where: Sequence[str], percent: bool | None
 ) -> list[PublishedValue]:
@@ -233,8 +239,7 @@ def decide_percent(
     A percent sign, or a value above 1 and up to 100, means percent. If a kind has values both above and
     below 1, its unit is ambiguous.
     """
-    if not isinstance(percent, bool | np.bool_ | None):
-        raise InputError("percent must be True, False or None", got=repr(percent))
+    check_percent(percent)
     read = list(given)
     kinds: dict[str, list[int]] = {}
     for i, one in enumerate(given):

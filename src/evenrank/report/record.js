@@ -16,8 +16,11 @@ function decoded({ texts, kinds, links, columns }) {
   });
 }
 
+// The number that is printed: one comma is a decimal point, and others group digits, as in evenrank.published.
+const numberOf = ({ printed }) => Number(/,.*[,.]/.test(printed) ? printed.replaceAll(",", "") : printed.replace(",", "."));
+
 // A printed value of at most eight letters; the details have all of its digits.
-const shown = ({ printed, percent }) => (printed.length <= 8 ? printed : figure(Number(printed))) + (percent ? " %" : "");
+const shown = row => (row.printed.length <= 8 ? row.printed : figure(numberOf(row))) + (row.percent ? " %" : "");
 
 const kindOf = row => (row.candidates === "all" ? "all" : row.candidates.startsWith("top") ? "top" : "sampled");
 const negativesOf = row => (row.candidates.endsWith(" sampled") ? Number.parseInt(row.candidates, 10) : 0);

@@ -689,7 +689,7 @@ def test_selecting_a_sampled_result_adjusts_it_among_its_own_candidates(page, pa
         ".find(row => row.innerText.includes('0.834')).querySelector('button').click()"
     )
     assert [shown(page)[form] for form in ("value", "index", "z")] == ["0.8340", *row[3:5]]
-    assert "for 410 tasks with 51 candidates." in page.text("#chance")
+    assert "for 410 targets with 51 candidates." in page.text("#chance")
     page.open(page_file, fragment(data="ogbl-wikikg2", metric="mrr", x=""))
     some = "row => row.data === 'ogbl-wikikg2' && row.candidates"
     models = f"published.filter({some} === '500 sampled').length"
@@ -702,7 +702,7 @@ def test_selecting_a_sampled_result_adjusts_it_among_its_own_candidates(page, pa
 
 def test_a_table_without_values_is_hidden(page, page_file):
     page.open(page_file, fragment(data="nations", metric="hits@10", x="0.97", others="hits@3=88"))
-    assert "use one unit" in page.text("#others-note")
+    assert "Use one unit" in page.text("#others-note")
     assert page.run("document.getElementById('together').hidden")
 
 

@@ -434,7 +434,14 @@ class Graph:
             found.append(("ok", f"{_times_of(self):,} times; triples hold at {kind}"))
             ill = sum(int((part[:, 0] > part[:, 1]).sum()) for part in self.times.values())
             if ill:
-                found.append(("note", f"{ill:,} triples end before they begin"))
+                found.append(
+                    (
+                        "note",
+                        "1 triple ends before it begins"
+                        if ill == 1
+                        else f"{ill:,} triples end before they begin",
+                    )
+                )
         found += [("note", remark) for remark in self.remarks]
         keys = self._keys()
         repeats = (self._share(s, (k[1:] == k[:-1]).sum(), "are duplicates") for s, k in keys.items())

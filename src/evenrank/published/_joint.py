@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from math import ceil, exp, inf, isfinite, log
 from typing import NamedTuple
@@ -191,7 +191,7 @@ def _alone(given: PublishedValue, candidates: Candidates | None, most: float) ->
         back = candidates.back(given.expression)  # type: ignore[arg-type]
         low, high = sorted((back(low), back(high)))
     if isfinite(most):
-        least, best = sorted((metric([1]), metric([int(most)])))
+        least, best = _ends(metric, int(most))
     slack = TOLERANCE * max(1.0, abs(low), abs(high))
     if low > best + slack or high < least - slack:
         bounded = (
@@ -203,6 +203,13 @@ def _alone(given: PublishedValue, candidates: Candidates | None, most: float) ->
         if low > best + slack or high < least - slack:
             return Limit(given, (), least, best, low, high, inf, candidates.protocol.data)
     return None
+
+
+@cache
+def _ends(metric: Metric, most: int) -> tuple[float, float]:
+    """Compute the smallest and the largest value of a metric of ranks up to `most`."""
+    least, best = sorted((metric([1]), metric([most])))
+    return least, best
 
 
 class _Moment(NamedTuple):

@@ -32,6 +32,35 @@ def raises(match):
     return pytest.raises(er.errors.EvenrankError, match=match)
 
 
+def test_findings_stand_below_the_values_that_they_concern():
+    every = results(candidates="any")
+    noted = [note.split(": ", 2) for note in er.published.with_findings(every).notes]
+    found = audit()
+    kinds = {"note" if one.kind == "sources" else "warning" for one in found}
+    assert {(kind, about, text) for kind, about, text in noted} == {
+        ("note" if one.kind == "sources" else "warning", f"{one.model} on {one.data}", str(one))
+        for one in found
+    }
+    assert kinds == {"note", "warning"}
+    # one metric of an evaluation brings the findings about it, and the first rows only theirs
+    rank_8 = {"data": "wn18rr", "model": "ComplEx-N3 (rank 8)"}
+    notes = er.published.with_findings(results(metric="mrr", **rank_8)).notes
+    assert [note.split(" contradict")[0] for note in notes] == [
+        "warning: ComplEx-N3 (rank 8) on wn18rr: hits@1=0.38 and mrr=0.36"
+    ]
+    assert er.published.with_findings(results(metric="hits@3", **rank_8)).notes == ()
+    assert er.published.with_findings(every, 1).notes == ()
+
+
+def test_your_own_values_are_audited_where_they_are_shown():
+    pair = [ROW, {**ROW, "metric": "hits@1", "printed": "0.85"}]
+    add(pair)
+    text = run("published", "--data", "nations", "--model", "A")
+    assert "warning: A on nations: hits@1=0.85 and mrr=0.81 contradict each other" in text
+    content = json.loads(run("published", "--model", "A", "--limit", "1", "--format", "json"))
+    assert any(note.startswith("warning: A on nations") for note in content["notes"])
+
+
 # Content ------------------------------------------------------------------------------------------
 
 

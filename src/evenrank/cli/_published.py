@@ -23,7 +23,7 @@ from evenrank.cli._shell import (
     complete_graph,
 )
 from evenrank.errors import InputError
-from evenrank.published import Audit, add, audit, build_record, read_record, results
+from evenrank.published import Audit, add, audit, build_record, read_record, results, with_findings
 
 Names: TypeAlias = list[str] | None
 
@@ -95,7 +95,8 @@ def published_command(
         raise InputError("the record has no such results", do="leave out an option")
     made = found.adjust()
     made = made if sort is None else made.sort(sort)
-    show(made.with_shown(None if TO_FILE.get() else limit), form)
+    most = None if TO_FILE.get() or form in ("csv", "json") else limit  # these have all rows
+    show(with_findings(made, most).with_shown(most), form)
 
 
 def _years(text: str | None) -> tuple[int, int] | None:

@@ -38,7 +38,7 @@ from evenrank.metrics.metric import Metric, Statistic
 from evenrank.metrics.tally import Tally
 from evenrank.metrics.ties import TIES
 from evenrank.published._approximate import approximate_notes
-from evenrank.published._audit import Audit, Finding, audit
+from evenrank.published._audit import Audit, Finding, audit, with_findings
 from evenrank.published._consistency import Contradiction, contradictions
 from evenrank.published._joint import Limit, warnings
 from evenrank.published._models import ModelName, model_name
@@ -83,6 +83,7 @@ __all__ = [
     "read_lines",
     "read_record",
     "results",
+    "with_findings",
 ]
 
 

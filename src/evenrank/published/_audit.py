@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -284,13 +284,46 @@ def audit(
     return _audited(runs, [], notes)
 
 
-def audit_record(values: Sequence[Recorded]) -> Audit:
+def with_findings(found: Record, most: int | None = None) -> Record:
+    """Add a note for each finding about the first values of a selection from the record.
+
+    Parameters
+    ----------
+    found : Record
+        The selection.
+    most : int, optional
+        How many values to audit, each with the other values of its evaluation. By default all.
+
+    Returns
+    -------
+    Record
+        The same values.
+
+    Examples
+    --------
+    >>> print(*with_findings(results(data="wn18rr", model="ComplEx-N3 (rank 8)")).notes)
+    warning: ComplEx-N3 (rank 8) on wn18rr: hits@1=0.38 and mrr=0.36 contradict each other: ...
+    """
+    values = found.values[:most]
+    made = audit_record(results(candidates="any").values, {one.run for one in values})
+    there = {(one.data, one.name, one.where, one.given) for one in values}
+    notes = []
+    for one in made:
+        if any((one.data, one.model, one.where, given) in there for given in one.given):
+            kind = "note" if one.kind == "sources" else "warning"
+            notes.append(f"{kind}: {one.model} on {one.data}: {one}")
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def audit_record(values: Sequence[Recorded], only: Container[int] | None = None) -> Audit:
     """Audit rows of the record.
 
     Parameters
     ----------
     values : sequence of Recorded
         The rows.
+    only : container of int, optional
+        The numbers of the evaluations to audit; by default all.
 
     Returns
     -------
@@ -299,7 +332,8 @@ def audit_record(values: Sequence[Recorded]) -> Audit:
     """
     groups: dict[int, list[Recorded]] = {}
     for one in values:
-        groups.setdefault(one.run, []).append(one)
+        if only is None or one.run in only:
+            groups.setdefault(one.run, []).append(one)
     runs = []
     for rows in groups.values():
         first = rows[0]
@@ -315,7 +349,7 @@ def audit_record(values: Sequence[Recorded]) -> Audit:
                 first.where,
             )
         )
-    return _audited(runs, _disagreements(values), [])
+    return _audited(runs, _disagreements(values, groups), [])
 
 
 def _audited(runs: Sequence[Run], others: Sequence[Finding], notes: Sequence[str]) -> Audit:
@@ -525,8 +559,8 @@ def _work(source: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _disagreements(values: Sequence[Recorded]) -> list[Finding]:
-    """Find values that are quoted or copied from a work and differ from those that it prints."""
+def _disagreements(values: Sequence[Recorded], runs: Container[int]) -> list[Finding]:
+    """Find values of these evaluations that are quoted or copied from a work that prints other ones."""
     works: dict[tuple[Any, ...], list[Recorded]] = {}
     for one in values:
         work = _work(one.source)
@@ -538,7 +572,7 @@ def _disagreements(values: Sequence[Recorded]) -> list[Finding]:
         own = [one for one in rows if one.origin == "own"]
         for one in rows:
             differs = own and not any(_agree(one.given, other.given) for other in own)
-            if one.origin in ("quoted", "copied") and differs:
+            if one.origin in ("quoted", "copied") and differs and one.run in runs:
                 pairs.setdefault((one.run, own[0].where), []).append((one, own[0]))
     return [_disagreement(*zip(*both, strict=True)) for both in pairs.values()]
 

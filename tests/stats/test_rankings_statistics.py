@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.stats
+from drawn import scipy_seed
 
 import evenrank as er
 from evenrank import Rankings
@@ -61,7 +62,7 @@ def test_bootstrap_intervals_agree_with_those_of_scipy(method, name):
     rankings = drawn()
     found = er.intervals(rankings, "map", method=method, seed=3)["map"]
     theirs = scipy.stats.bootstrap(
-        [rankings.values("map")], np.mean, n_resamples=10_000, method=name, rng=np.random.default_rng(4)
+        [rankings.values("map")], np.mean, n_resamples=10_000, method=name, **scipy_seed(4)
     )
     width = found.high - found.low
     assert found.low == pytest.approx(theirs.confidence_interval.low, abs=0.05 * width)

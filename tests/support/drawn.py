@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy
 
 import evenrank as er
 
@@ -34,3 +35,9 @@ def copied(ranks, unit, samples=4000, seed=5):
     for _ in range(samples):
         picked = rng.integers(0, len(members), len(members))
         yield np.concatenate([members[u] for u in picked])
+
+
+def scipy_seed(seed):
+    """The seed of SciPy's bootstrap, as a keyword argument that SciPy 1.15 renamed."""
+    newer = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
+    return {"rng" if newer else "random_state": seed}

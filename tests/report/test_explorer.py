@@ -21,7 +21,7 @@ from evenrank.graphs import atlas
 from evenrank.metrics.adjusted import Adjusted
 from evenrank.metrics.chance import read_sizes
 from evenrank.metrics.grammar import parse
-from evenrank.published import Candidates, PublishedValue
+from evenrank.published import Candidates, PublishedValue, Setting
 from evenrank.ranks.evaluation import bare
 from evenrank.report import explore, explorer, templates
 from evenrank.report.explorer import METRICS, SIZES, TASKS
@@ -765,6 +765,19 @@ def test_adjusted_values_are_converted_back_before_they_are_compared(page, page_
     text = page.text("#audit")
     assert warned
     assert [one for one in warned if one in text] == warned
+
+
+@pytest.mark.parametrize(("error", "wrong"), [(9e-7, False), (9e-6, True)])
+def test_adjusted_values_may_be_in_single_precision(page, page_file, error, wrong):
+    index = er.adjust({"mr": 3340}, data="wn18rr")["index(mr)"]
+    text = f"{index * (1 + error):.12f}"
+    found = er.published.contradictions(
+        {"mr": "3340.000", "index(mr)": text}, candidates=Setting("wn18rr").candidates()
+    )
+    page.open(page_file, fragment(metric="mr", x="3340.000", others=f"AMRI={text}"))
+    assert bool(found) == wrong
+    assert ("contradict each other:" in page.text("#audit")) == wrong
+    assert all(str(one) in page.text("#audit") for one in found)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 // A value is {name, printed, shape, low, high}: its metric without adjustment, and the smallest and the largest value
 // that are rounded to the printed one.
 
-const SLACK = 1e-9;
+const SLACK = 1e-9, SINGLE = 1e-6;  // for rounding errors, and for values in single precision
 
 // The ends of rounding, in decimal: 0.48 is 0.475 to 0.485.
 function roundedFrom({ digits, places, percent }) {
@@ -14,7 +14,7 @@ function roundedFrom({ digits, places, percent }) {
 // Widened by what single precision may change, and cut off at the range of the metric.
 function widened(ends, [least, most]) {
   const [low, high] = ends.sort((a, b) => a - b), middle = (low + high) / 2;
-  const error = 1e-6 * Math.max(Math.abs(low), Math.abs(high));
+  const error = SINGLE * Math.max(Math.abs(low), Math.abs(high));
   return [Math.max(Math.min(low, middle - error), least), Math.min(Math.max(high, middle + error), most)];
 }
 
@@ -27,7 +27,7 @@ function toPower(one, q) {
   return { ...one, name, shape: { ...one.shape, q }, low: inverse(one.high), high: inverse(one.low) };
 }
 
-// Six digits, as Python's format .6g; `short` with fewer.
+// So many significant digits, as Python's format .6g.
 function general(x, digits = 6) {
   if (!Number.isFinite(x)) return x < 0 ? "-inf" : "inf";
   const [head, power] = Math.abs(x).toExponential(digits - 1).split("e").map(Number), sign = x < 0 ? "-" : "";
